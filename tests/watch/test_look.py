@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from keepstep.analyze.question import run_place
 from keepstep.errors import UserError
 from keepstep.signals.blackbox import BlackBox, BoxPhase, Record, RecordKind, doing
 from keepstep.signals.goodput import Bucket, Goodput
@@ -19,6 +20,7 @@ from keepstep.store import run_folders
 from keepstep.store.history.reader import open_history
 from keepstep.store.history.writer import HistoryWriter
 from keepstep.store.run_folders import AttemptSaid, read_manifest
+from keepstep.watch.guard_folder import manifest_of_guards
 from keepstep.watch.history_past import OLD_S, HistoryPast
 from keepstep.watch.host_table import hosts_in
 from keepstep.watch.look import RunLook
@@ -88,6 +90,44 @@ def test_a_folder_of_guards_alone_names_the_rank_and_its_error(failed: Running, 
     assert Cell.COMPUTE in kinds(tmp_path / "guards")[0]
     with pytest.raises(UserError, match="nor boxes of guards"):
         RunLook(tmp_path)
+
+
+def test_what_was_said_of_guards_while_they_lived_is_not_the_last_word(
+    failed: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guards, whole = tmp_path / "guards", failed.run / "attempt-0" / "guard"
+    shutil.copytree(whole, guards, ignore=shutil.ignore_patterns("*.jsonl", "*.exit", "history"))
+    with monkeypatch.context() as alive:
+        alive.setattr("keepstep.watch.rank_boxes.is_alive", lambda who: True)
+        look = RunLook(guards)
+        before = look.see()
+        assert before.alive and not any("KeyError" in each.title for each in before.problems)
+    shutil.copytree(whole, guards, dirs_exist_ok=True)
+    after = look.see()
+    assert not after.alive and "KeyError" in after.problems[0].title
+
+
+def test_without_a_run_the_last_one_is_the_newest_of_guards_alone(
+    failed: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="no run here yet"):
+        run_place("last")
+    for number, name in enumerate(("later", "earlier", "empty")):
+        guards = tmp_path / ".keepstep" / "guard" / name
+        shutil.copytree(failed.run / "attempt-0" / "guard", guards)
+        os.utime(guards, (1e9 - number, 1e9 - number))
+    for box in guards.glob("*.box"):
+        box.unlink()
+    assert run_place("last").name == "later"
+
+
+def test_guards_alone_began_when_their_processes_did(failed: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    guards = failed.run / "attempt-0" / "guard"
+    whole = manifest_of_guards(guards)
+    monkeypatch.setattr("keepstep.watch.rank_boxes.NEWEST", 5)  # the ring has dropped the others
+    cut = manifest_of_guards(guards)
+    assert whole is not None and cut is not None and whole.began == cut.began < (cut.ended or 0.0)
 
 
 def test_a_copied_folder_shows_the_same(failed: Running, tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ def run_or_path(word: str) -> Path:
         listed = fallback_folder.all_runs()
         found = run_folders.find(word, listed)
         if found is None and word == "last":
+            found = run_folders.last_of_guards()
+        if found is None and word == "last":
             for place, why in run_folders.unreadable():
                 raise Unavailable(f"cannot read {place}: {why}")
             raise UserError(

@@ -10,7 +10,7 @@ from keepstep.analyze.question import run_place
 from keepstep.base.visible import visible
 from keepstep.cli.print_report import write_page
 from keepstep.errors import Unavailable
-from keepstep.store import run_folders
+from keepstep.store import fallback_folder, run_folders
 
 MISSING = "the page needs starlette and uvicorn, which are not installed"
 INSTALL = "pip install 'keepstep[web]'; without them: `keepstep top`, or `keepstep watch --html FILE`"
@@ -33,5 +33,7 @@ def watch_verb(asked: argparse.Namespace) -> int:
         raise Unavailable(MISSING, hint=INSTALL) from None
     root = Path(asked.run_dir) if asked.run_dir else run_folders.DEFAULT
     only = run_place(asked.run).absolute() if asked.run else None
+    if only is None and not asked.run_dir and not fallback_folder.all_runs(root):
+        only = run_folders.last_of_guards()
     serve(root, only, asked.port, lambda line: print(visible(line), flush=True))
     return 0

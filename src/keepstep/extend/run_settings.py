@@ -41,18 +41,20 @@ DEFAULTS = (
     Threshold("shm_share", 0.9),
     Threshold("files_share", 0.85),
     Threshold("swap", 4 * GB, for_s=60.0),
-    Threshold("net_share", 0.98, for_s=300.0),
-    Threshold("net_drops", 100.0, for_s=60.0),
-    Threshold("net_retransmits", 0.05, for_s=60.0),
+    Threshold("net_share", 0.98, for_s=300.0, clear=0.9),
+    Threshold("net_drops", 100.0, for_s=60.0, clear=50.0),
+    Threshold("net_retransmits", 0.05, for_s=60.0, clear=0.025),
     Threshold("gpu_memory_share", 0.99, for_s=60.0),
     Threshold("device_memory_share", 0.98, for_s=60.0, forecast_s=600.0),
-    Threshold("gpu_busy", 0.1, below=True, for_s=600.0),
+    Threshold("gpu_busy", 0.1, below=True, for_s=600.0, clear=0.2),
     Threshold("gpu_celsius", 87.0, for_s=60.0),
     Threshold("gpu_ecc", 0.5, for_s=0.0, clear=0.5),
     Threshold("tpu_memory_share", 0.99, for_s=60.0),
-    Threshold("tpu_busy", 0.1, below=True, for_s=600.0),
+    Threshold("tpu_busy", 0.1, below=True, for_s=600.0, clear=0.2),
 )
-"""What is warned about unless the user says otherwise. Busy processors are no fault of a training on processors."""
+"""What is warned about unless the user says otherwise. Busy processors are no fault of a training on processors.
+
+Rates vary from second to second: they have to go back further than other readings to be well again."""
 
 
 @dataclass(frozen=True)

@@ -353,6 +353,12 @@ def find(name: str, listed: Sequence[Listed]) -> Path | None:
     return fits[0] if len(fits) == 1 else None
 
 
+def last_of_guards() -> Path | None:
+    """The newest folder that guards without `keepstep run` have filled here."""
+    found = {path.parent for path in (DEFAULT.parent / "guard").glob("*/*.box")}
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
 def old_runs(
     root: Path = DEFAULT,
     *,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keepstep.store.run_folders import AttemptSaid, RunManifest
-from keepstep.watch.rank_boxes import read_boxes
+from keepstep.watch.rank_boxes import RankBox, read_boxes
 
 
 def manifest_of_guards(folder: Path) -> RunManifest | None:
@@ -14,7 +14,7 @@ def manifest_of_guards(folder: Path) -> RunManifest | None:
     boxes = read_boxes(folder, whole=False)
     if not boxes:
         return None
-    began, ended = min(each.began for each in boxes), None
+    began, ended = min(map(_began, boxes)), None
     if not any(each.alive for each in boxes):
         ended = max(each.last for each in boxes)
     over = "finished" if all(each.ended_well for each in boxes) else "ended"
@@ -29,3 +29,9 @@ def manifest_of_guards(folder: Path) -> RunManifest | None:
         ended=ended,
         attempts=[AttemptSaid(number=0, began=began, ended=ended)],
     )
+
+
+def _began(box: RankBox) -> float:
+    """When its process did: the ring has dropped its first records."""
+    wall = box.box.who.get("wall")
+    return min(wall - box.ahead_s, box.began) if isinstance(wall, int | float) and wall > 0 else box.began

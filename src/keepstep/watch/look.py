@@ -51,6 +51,8 @@ QUICKLY = 64
 """Ranks, up to which the time is added up at once."""
 MOST_LOST = 12
 MOST_COMPARED = 512
+SETTLES_S = 30.0
+"""After the end of a run: then all has been written."""
 _explaining = threading.Lock()
 """The log scanner is not made for several threads."""
 
@@ -70,6 +72,7 @@ class RunLook:
         """Of attempts that are over."""
         self._live: dict[str, Any] = {}
         self._live_of: int | None = None
+        self._explained_live = self._is_settled = False
         self._due = 0.0
         self._began_s = self._explained_s = 0.0
         self._boxes: dict[int, list[RankBox]] = {}
@@ -223,15 +226,20 @@ class RunLook:
             self._reports[said.number] = found
 
     def _explain(self, said: AttemptSaid, is_live: bool) -> None:
-        """By the same pipe as `keepstep why`: an attempt that goes on, or whose supervisor was killed."""
-        if self._live_of == said.number and (not is_live or time.monotonic() < self._due):
+        """By the same pipe as `keepstep why`: an attempt that goes on, or whose supervisor was killed.
+
+        At its end at once, and again while what it left may still be written.
+        """
+        known = (self._live_of, self._explained_live) == (said.number, is_live)
+        if known and (self._is_settled or time.monotonic() < self._due):
             return
         from keepstep.analyze.why import explain_paths
 
         began = time.thread_time()
         with _explaining:
             report = explain_paths([self.attempt_folder(said.number)], own_links=is_live, kernel_log=not is_live).report
-        self._live, self._live_of = report_to_dict(redacted(report)), said.number
+        self._live, self._live_of, self._explained_live = report_to_dict(redacted(report)), said.number, is_live
+        self._is_settled = self._over is not None and self._now - self._over > SETTLES_S
         self._explained_s = time.thread_time() - began
         self._due = time.monotonic() + max(LEAST_REST_S, RESTS * self._explained_s)
 

@@ -47,12 +47,13 @@ def keeps_others_waiting(seen: EvidenceSet) -> Findings:
     if fact.held:
         where = "waits for a CPU"
     before = f"; earlier it lost {fact.before_s * 1000:.0f} ms itself" if fact.before_s is not None else ""
+    steps = fact.steps or "a few"
     yield Found(
         title=f"rank {rank} keeps the others waiting: it {where}, {fact.seconds * 1000:.0f} ms per step",
         because=(
-            f"earlier it lost only {fact.usual_s * 1000:.0f} ms there"
+            f"earlier it lost only {fact.usual_s * 1000:.0f} ms per step there"
             if fact.against == "past"
-            else f"the others lost {fact.usual_s * 1000:.0f} ms there in the last {fact.steps or 'few'} steps{before}"
+            else f"the others lost {fact.usual_s * 1000:.0f} ms per step there, over {steps} steps{before}"
         ),
         evidence=tuple(late[-4:]),
         ranks=(rank,) if rank is not None else (),

@@ -248,7 +248,7 @@ def serve(root: Path, only: Path | None, port: int, say: Callable[[str], None]) 
         config = uvicorn.Config(
             application(runs, token, port),
             http=Impatient,
-            log_level="error",
+            log_level="critical",
             access_log=False,
             server_header=False,
             limit_concurrency=MOST_REQUESTS,

@@ -491,8 +491,8 @@ function takePast(found) {
 
 function showRuns(runs) {
   place("name").textContent = "Runs";
-  const rows = runs.map((each) => [each.name, each.state, { number: String(each.ranks) }, { number: day(each.began) }, { number: each.took }, each.title]);
-  const made = table(["run", "state", { number: "ranks" }, { number: "began" }, { number: "took" }, "ended because"], rows, runs.map((each) => (each.state === "failed" || each.state === "killed" ? "blamed" : "")));
+  const rows = runs.map((each) => [each.name, each.state, { number: String(each.ranks), wide: true }, { number: day(each.began), wide: true }, { number: each.took }, each.title]);
+  const made = table(["run", "state", { number: "ranks", wide: true }, { number: "began", wide: true }, { number: "took" }, "ended because"], rows, runs.map((each) => (each.state === "failed" || each.state === "killed" ? "blamed" : "")));
   [...made.querySelectorAll("tr")].slice(1).forEach((line, n) => {
     const cell = line.firstChild;
     cell.replaceChildren(make("a", runs[n].name, { href: "/run/" + encodeURIComponent(runs[n].name) }));
@@ -554,6 +554,6 @@ function begin() {
   dark.addEventListener("change", again);
   if (still) { view = still.view; showView(); takePast(still.past); }
   else if (base === "") fetch("/runs.json").then((answer) => answer.json()).then(showRuns);
-  else listen();
+  else { place("state").textContent = "looking at the run for the first time"; listen(); }
 }
 begin();
