@@ -92,14 +92,16 @@ def judged(source: Path, place: Path, said: dict[str, Any]) -> dict[str, Any]:
     row = {"expected": expected, "min_ranks": label.get("min_ranks"), "mend_found": all(found)}
     if not any(found):
         return {**row, "passes": False, "slipped": not expected}
-    words = shlex.split(said["run"])
+    words = shlex.split(said["run"])[len(said["variables"]) :]
     script = next(n for n, word in enumerate(words) if word.endswith((".py", ".sh")) or word == "-m")
     again = [sys.executable, *words[script:]] if words[script] != "run.sh" else words
     if said["ranks"]:
         run = ["-m", "keepstep", "run", "-q", "--no-check", "--max-attempts", "1", "-n", str(said["ranks"]), "--"]
         again = [sys.executable, *run, *again]
     try:
-        done = subprocess.run(again, cwd=cured, capture_output=True, text=True, timeout=MENDED_S)
+        done = subprocess.run(
+            again, cwd=cured, env={**os.environ, **said["variables"]}, capture_output=True, text=True, timeout=MENDED_S
+        )
     except subprocess.TimeoutExpired:
         return {**row, "passes": False, "slipped": not expected, "mended_says": "it was still running"}
     tail = (done.stdout + done.stderr)[-600:]

@@ -81,3 +81,11 @@ def test_accelerate_with_fsdp_is_started_as_it_is(tmp_path: Path, monkeypatch: p
     found = job_command(f"{sys.executable} -m accelerate.commands.launch --use_fsdp train.py --lr 3".split())
     assert found.by == "given" and found.words == ("--lr", "3")
     assert found.order()["command"][1:4] == ["-m", "accelerate.commands.launch", "--use_fsdp"]
+
+
+def test_variables_before_a_command_are_set_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    for before in (["env", "XLA_FLAGS=--a=1 --b", "MODE=x"], ["XLA_FLAGS=--a=1 --b", "MODE=x"]):
+        line = job_command([*before, sys.executable, "train.py"])
+        assert line.variables == (("XLA_FLAGS", "--a=1 --b"), ("MODE", "x")) and line.by == "python"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,17 @@ def test_imports_go_with_their_users_and_are_not_tried_themselves() -> None:
     assert "rows" not in left and "setattr(share" in left and "import json" in left
     without = [text for text in search.tried if "import json" not in text]
     assert len(without) == 1, "only all at once"
+
+
+def test_where_there_is_an_accelerator_the_cpu_is_tried_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reductions, "DEVICES", (str(tmp_path / "accel*"),))
+    search = searched(TEXT, 10, [reductions.device])
+    assert search.on_cpu is None and not search.best.on_cpu
+    (tmp_path / "accel0").touch()
+    search = searched(TEXT, 10, [reductions.device])
+    assert search.on_cpu and search.variables(search.best)["CUDA_VISIBLE_DEVICES"] == ""
 
 
 OPTIONS = """\

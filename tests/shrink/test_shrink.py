@@ -168,3 +168,25 @@ def test_only_the_records_that_matter_are_left(tmp_path: Path) -> None:
     assert (left[0], left[2]) == ("name,count", "name17,none"), "and a row before it, since the line had been passed"
     told = json.loads((folder / "shrunk.json").read_text())
     assert told["cause"] == "user.code_exception" and str(tmp_path) not in json.dumps(told)
+
+
+def test_variables_that_it_needs_are_part_of_its_line(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import os\nrows = [3]\nprint(rows[int(os.environ['ROW'])])\n")
+    command = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "shrink",
+        "--json",
+        "--",
+        "env",
+        "ROW=1",
+        "OTHER=2",
+        "python",
+        "job.py",
+    ]
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    found = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+    assert found.returncode == 0, found.stderr
+    said = json.loads(found.stdout)
+    assert said["run"] == "ROW=1 python job.py" and said["variables"] == {"ROW": "1"}, said

@@ -20,7 +20,8 @@ from typing import Any
 import psutil
 import pytest
 
-from keepstep.guard.spare import lasting, split_command
+from keepstep.guard.python_command import split_command
+from keepstep.guard.spare import lasting
 from keepstep.sources.host import capacity, processes
 from keepstep.supervise.start.spares import Launch, SparePool
 

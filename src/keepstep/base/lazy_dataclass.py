@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 _MADE_LATER = ("__init__", "__repr__", "__eq__", "__hash__")
 _known_names: dict[type, tuple[str, ...]] = {}
+incomplete: dict[type, None] = {}
+"""Those that nobody has used yet."""
 
 
 def _dataclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type[T]], type[T]]:
@@ -26,6 +28,7 @@ def _dataclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type[T]
             setattr(made, name, _first_use(made, name))
         for name, method in (("__setattr__", _refuse), ("__delattr__", _refuse), ("__reduce__", _reduce)):
             setattr(made, name, method)
+        incomplete[made] = None
         return made
 
     return make
@@ -48,6 +51,7 @@ def complete(kind: type[Any]) -> None:
     )
     for name in _MADE_LATER:
         setattr(kind, name, vars(model)[name])
+    incomplete.pop(kind, None)
 
 
 def _like(each: dataclasses.Field[Any]) -> Any:

@@ -42,7 +42,7 @@ def shrink_verb(asked: argparse.Namespace) -> int:
         raise UserError(f"--keep is no regular expression: {error}") from error
     works = _text_of(here / asked.works) if asked.works else ""
     folders = tuple(dict.fromkeys(os.path.realpath(each) for each in (cwd, launch.root)))
-    env = dict(os.environ)
+    env = {**os.environ, **dict(launch.variables)}
     trials = Trials(str(cwd), folders, env)
     search = Search(trials, launch, env, _seconds(asked.budget), keep, _show, out / STATE)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -101,8 +101,7 @@ def _clear() -> None:
 
 
 def _tell(shrunk: Shrunk, result: Result) -> None:
-    failure = shrunk.failure
-    for line in textwrap.wrap(visible(f"{failure.title} [{failure.cause}]"), WIDTH):
+    for line in textwrap.wrap(visible(f"{result.title} [{shrunk.failure.cause}]"), WIDTH):
         print(line)
     ranks = (
         f", {shrunk.edits.ranks} of {count(shrunk.launch.ranks, 'rank')}"
@@ -112,6 +111,8 @@ def _tell(shrunk: Shrunk, result: Result) -> None:
     print(f"  {result.lines} of {count(result.lines_before, 'line')}{ranks}")
     if shrunk.needs is not None and shrunk.needs > 1:
         print(f"  needs {shrunk.needs} ranks: with {shrunk.needs - 1} it does not fail in this way")
+    if shrunk.on_cpu is not None:
+        print(f"  {'fails without an accelerator too' if shrunk.on_cpu else 'on the CPU it does not fail in this way'}")
     left, of = shrunk.records
     if of:
         print(f"  {left} of {count(of, 'line')} of data that it reads; look at them before you send them")
@@ -149,6 +150,8 @@ def _as_json(shrunk: Shrunk, result: Result) -> dict[str, object]:
         "ranks": shrunk.edits.ranks,
         "ranks_before": shrunk.launch.ranks,
         "needs": shrunk.needs,
+        "variables": {name: without_private(value) for name, value in sorted(shrunk.variables.items())},
+        "fails_on_cpu": shrunk.on_cpu,
         "collectives_alone": shrunk.alone is not None,
         "trials": shrunk.trials,
         "refused": shrunk.refused,

@@ -19,7 +19,6 @@ import os
 import pkgutil
 import resource
 import socket
-import struct
 import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
@@ -27,7 +26,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-FRAME = struct.Struct("<I")
+from keepstep.guard.python_command import FRAME, split_command
+
 LONGEST = 1 << 20
 CHANGES = tuple(
     """
@@ -38,7 +38,6 @@ CHANGES = tuple(
 """Variables besides KEEPSTEP_* that differ from attempt to attempt; no framework reads them on import."""
 GLADLY = "900"
 POLITE = 10
-WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 
 
 class Unfit(Exception):
@@ -48,23 +47,6 @@ class Unfit(Exception):
 def lasting(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that are the same at every attempt."""
     return {name: value for name, value in env.items() if name not in CHANGES and not name.startswith("KEEPSTEP_")}
-
-
-def split_command(argv: list[str]) -> tuple[list[str], list[str]] | None:
-    """Python's own options, and the script (or ``-m`` module) with its arguments; None for what cannot be repeated."""
-    place = 1
-    while place < len(argv) and argv[place].startswith("-") and argv[place] not in ("-", "--"):
-        word = argv[place]
-        if word == "-m":
-            return (argv[1:place], argv[place:]) if place + 1 < len(argv) else None
-        if word.startswith("--") and word not in WITH_VALUE:
-            return None
-        if not word.startswith(("-X", "-W", "--")) and (set(word[1:]) & set("cmhVi?") or not word[1:].isalpha()):
-            return None
-        place += 2 if word in WITH_VALUE else 1
-    if place >= len(argv) or argv[place] in ("-", "--") or not argv[place].endswith(".py"):
-        return None
-    return argv[1:place], argv[place:]
 
 
 def main() -> None:

@@ -64,6 +64,7 @@ def start() -> None:
         mode.tell_if_unknown()
         if is_on() and not _started:
             _started = True
+            _let_a_fork_run()
             _print_by_the_line()
             _record_trial()
             _let_supervisor_look()
@@ -105,6 +106,13 @@ def _attacher(adapter: str, recorded: Then | None = None) -> Then:
             sys.stderr.write(f"keepstep: the guard could not attach to {adapter} ({type(error).__name__}: {error})\n")
 
     return then
+
+
+def _let_a_fork_run() -> None:
+    if os.environ.get("KEEPSTEP_TRIAL_FORKS"):
+        from keepstep.guard import stand_in
+
+        stand_in.begin()
 
 
 def _record_trial() -> None:

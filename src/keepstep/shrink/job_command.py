@@ -42,6 +42,8 @@ class JobCommand:
     roles: tuple[tuple[str, Any], ...] = ()
     given: tuple[str, ...] = ()
     """Of another program that starts the ranks (`mpirun`, a shell script): the command before ``words``."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What `env NAME=VALUE ...` sets for it."""
 
     def order(self) -> dict[str, Any]:
         """For a trial."""
@@ -98,6 +100,10 @@ def job_command(command: list[str]) -> JobCommand:
         raise UserError(
             "no command is given", hint="for instance: keepstep shrink -- torchrun --nproc-per-node 4 train.py"
         )
+    given, rest = _variables(command)
+    if given:
+        inner = job_command(rest)
+        return replace(inner, variables=(*given, *inner.variables))
     if Path(command[0]).name == "keepstep" and command[1:2] == ["run"]:
         return _of_run(command[2:])
     if not Path(command[0]).name.startswith(KNOWN) and not command[0].endswith(".py"):
@@ -111,6 +117,15 @@ def job_command(command: list[str]) -> JobCommand:
     return JobCommand(
         line.python, script, line.arguments, line.ranks, by, line.module, root, line.precision if line.ranks else ""
     )
+
+
+def _variables(command: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """`env NAME=VALUE ... COMMAND`, or the same without `env`: what it sets, and the rest."""
+    given, rest = [], command[1:] if command[0] == "env" else command
+    while rest and (found := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", rest[0], re.DOTALL)):
+        given.append((found[1], found[2]))
+        rest = rest[1:]
+    return given, rest
 
 
 def _file_of(module: str) -> str:

@@ -39,6 +39,8 @@ class Edits:
     ranks: int | None = None
     unset: frozenset[str] = frozenset()
     """Variables that are no longer set."""
+    on_cpu: bool = False
+    """No accelerator is seen."""
     records: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Of files that the program reads: the lines that are left."""
 
@@ -51,6 +53,7 @@ class Edits:
             "words": list(self.words),
             "ranks": self.ranks,
             "unset": sorted(self.unset),
+            "on_cpu": self.on_cpu,
             "records": list(self.records),
         }
 
@@ -64,6 +67,7 @@ class Edits:
             words=tuple(said["words"]),
             ranks=said["ranks"],
             unset=frozenset(said["unset"]),
+            on_cpu=said["on_cpu"],
             records=tuple((path, tuple(left)) for path, left in said["records"]),
         )
 

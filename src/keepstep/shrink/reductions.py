@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import glob
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 WRAPS = (ast.With, ast.Try, ast.If)
 LOOPS = (ast.For, ast.While)
 STAYS = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TMPDIR", "USER")
+DEVICES = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*")
 OF_COLLECTIVES = "sync."
 TELLS_APART = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 HALVINGS = 4
@@ -138,6 +140,12 @@ def _compared(node: ast.AST) -> Iterator[ast.AST]:
     if any(isinstance(each, (ast.Name, ast.Attribute, ast.Call)) for each in sides):
         for each in sides:
             yield from each.elts if isinstance(each, (ast.Tuple, ast.List, ast.Set)) else [each]
+
+
+def device(search: Search) -> None:
+    """Does it fail on the CPU, where there is something else?"""
+    if search.on_cpu is None and any(map(glob.glob, DEVICES)):
+        search.on_cpu = search.same(replace(search.best, on_cpu=True))
 
 
 def slices(search: Search) -> None:
@@ -423,10 +431,16 @@ def variables(search: Search) -> None:
     """Variables of the environment: all but those that any program needs."""
     names = [name for name in _variables(search) if name not in search.best.unset]
     delta_debugging.reduce(names, lambda piece: search.same(replace(search.best, unset=search.best.unset | set(piece))))
+    search.variables_tried = True
+
+
+def is_chosen(variable: str) -> bool:
+    """Whether programs can do without it in general."""
+    return variable not in STAYS and not variable.startswith("LC_")
 
 
 def _variables(search: Search) -> list[str]:
-    return sorted(name for name in search.env if name not in STAYS and not name.startswith("LC_"))
+    return sorted(name for name in search.env if is_chosen(name))
 
 
 def _open_to_trial(search: Search) -> Iterator[ast.stmt]:
@@ -463,6 +477,7 @@ ALL: tuple[Callable[[Search], None], ...] = (
     never_executed,
     options_as_constants,
     ranks,
+    device,
     all_numbers,
     slices,
     parameters,

@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import re
+import shlex
 import shutil
 import socket
 import tempfile
@@ -103,13 +104,17 @@ def _unproven(shrunk: Shrunk, folder: Path, texts: dict[str, str], line: JobComm
     return Result(
         folder=folder,
         files=texts,
-        run=line.line(),
+        run=_variables(shrunk) + line.line(),
         lines=sum(map(_code_lines, _python(texts).values())),
         lines_before=shrunk.whole,
         same=False,
         proof="it was not tried",
         title=without_private(shrunk.failure.title),
     )
+
+
+def _variables(shrunk: Shrunk) -> str:
+    return "".join(f"{name}={shlex.quote(without_private(value))} " for name, value in sorted(shrunk.variables.items()))
 
 
 def _texts(shrunk: Shrunk) -> dict[str, str]:
@@ -167,7 +172,7 @@ def _prove(shrunk: Shrunk, result: Result, line: JobCommand, env: Mapping[str, s
         ]
         if launcher := line.launcher():
             order = {"command": [line.python, "-m", *launcher, *line.what()], "ranks": None}
-        kept = {name: value for name, value in env.items() if name not in shrunk.edits.unset}
+        kept = {name: value for name, value in env.items() if name not in shrunk.edits.unset} | shrunk.variables
         trials = Trials(fresh, (fresh,), kept)
         tries = 1 if shrunk.rate is None else math.ceil(ENOUGH / shrunk.rate[0])
         runs = failed = 0
@@ -245,7 +250,12 @@ def issue(shrunk: Shrunk, result: Result) -> str:
     if shrunk.needs is not None and shrunk.needs > 1:
         ranks = f" It needs {shrunk.needs} ranks: with {shrunk.needs - 1} it does not fail in this way."
     alone = f" `{ALONE}` has nothing but its collectives, and fails in the same way." if shrunk.alone else ""
-    parts = [f"# {result.title}\n", f"Run it with `{result.run}`.{ranks}{alone}\n"]
+    device = {
+        None: "",
+        True: " It fails without an accelerator too.",
+        False: " On the CPU it does not fail in this way.",
+    }
+    parts = [f"# {result.title}\n", f"Run it with `{result.run}`.{ranks}{device[shrunk.on_cpu]}{alone}\n"]
     for name, text in result.files.items():
         kind = {".py": "python", ".sh": "sh"}.get(os.path.splitext(name)[1], "")
         parts.append(f"`{name}`:\n\n```{kind}\n{text.rstrip()}\n```\n")

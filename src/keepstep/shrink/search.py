@@ -43,6 +43,7 @@ LONGER, MORE_LINES = 4, 1 << 14
 LARGEST_FILE = 4 << 20
 WARM = {"torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib", "flax", "numpy", "transformers", "lightning"}
 STATE = "state.json"
+ON_CPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 OF_EDITS = "user.code_exception"
 """What most candidates fail with that lack something they need: not worth a word."""
 
@@ -74,6 +75,10 @@ class Search:
     """The same for a run whose ranks import everything themselves, as the original did."""
     began: float = field(default_factory=time.monotonic)
     needs: int | None = None
+    on_cpu: bool | None = None
+    """Whether it fails without an accelerator; None: there is none, or it was not tried."""
+    variables_tried: bool = False
+    """Those that are left are needed."""
     doing: str = "as it is"
     chance: Chance | None = None
     """How often the original fails, if not always."""
@@ -361,7 +366,7 @@ class Search:
         launch = self.launch.smaller(edits.ranks, edits.words)
         changed = {path: each.text for path, each in made.items() if each.text != self.program.texts[path]}
         changed |= {path: "".join(self.data[path][n] for n in left) for path, left in edits.records}
-        env = {name: value for name, value in self.env.items() if name not in edits.unset}
+        env = self.variables(edits)
         limit_s = min(self.limit_s, left)
         finite = self._wanted is None or self._wanted.not_finite is not None
         order = {**launch.order(), "files": changed, "env": env, "limit_s": limit_s, "lines": True, "finite": finite}
@@ -372,6 +377,11 @@ class Search:
         if "broken" in seen:
             raise Unavailable(f"a trial could not be made: {seen['broken']}", hint=seen.get("trace", ""))
         return seen
+
+    def variables(self, edits: Edits) -> dict[str, str]:
+        """Of a candidate."""
+        env = {name: value for name, value in self.env.items() if name not in edits.unset}
+        return env | ON_CPU if edits.on_cpu else env
 
     def progress(self) -> str:
         """`trial 12 (statements): 41 of 212 lines, 2 of 8 ranks, 14 min left`."""
@@ -386,6 +396,7 @@ class Search:
             edits.ranks,
             edits.words,
             sorted(edits.unset),
+            edits.on_cpu,
             edits.records,
             sorted((path, each.text) for path, each in made.items()),
         ]
@@ -395,7 +406,12 @@ class Search:
         if self.state is not None:
             make_private(self.state.parent)
             said = {"edits": self.best.as_json(), "known": self._known, "needs": self.needs, "of": self._of}
-            said |= {"alone": self.alone, "failure": asdict(self.failure), "failed_of": self.failed_of}
+            said |= {
+                "on_cpu": self.on_cpu,
+                "alone": self.alone,
+                "failure": asdict(self.failure),
+                "failed_of": self.failed_of,
+            }
             said["rate"] = None if self.chance is None else self.chance.rate
             write_whole(self.state, json.dumps(said).encode())
 
@@ -420,7 +436,7 @@ class Search:
         """Go on where it ended."""
         self.say("going on where the earlier search ended")
         self._begin_with(failure_of_json(said["failure"]), Edits.of_json(said["edits"]))
-        self.alone = said["alone"]
+        self.alone, self.on_cpu = said["alone"], said["on_cpu"]
         self._known, self.needs, self.failed_of = said["known"], said["needs"], tuple(said["failed_of"])
         self.chance = None if said["rate"] is None else Chance(said["rate"])
 

@@ -12,7 +12,7 @@ from keepstep.shrink import reductions
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.program import Edits, Program, Rendered
 from keepstep.shrink.same_failure import Failure
-from keepstep.shrink.search import OutOfTime, Search
+from keepstep.shrink.search import ON_CPU, OutOfTime, Search
 
 
 @dataclass
@@ -45,6 +45,10 @@ class Shrunk:
     """Files of records that the program reads, with the records that are left."""
     records: tuple[int, int] = (0, 0)
     """How many are left, of how many."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Those that the result needs."""
+    on_cpu: bool | None = None
+    """Whether it fails without an accelerator; None: there is none, or it was not tried."""
     alone: str | None = None
     """A program of nothing but the collectives, if that fails in the same way."""
 
@@ -96,5 +100,13 @@ def shrink(search: Search, folders: tuple[str, ...]) -> Shrunk:
         whole=search.whole,
         data={path: "".join(search.data[path][n] for n in kept) for path, kept in left.items()},
         records=(sum(map(len, left.values())), sum(map(len, search.data.values()))),
+        variables={
+            name: value
+            for name, value in search.variables(search.best).items()
+            if name in dict(search.launch.variables)
+            or (search.best.on_cpu and name in ON_CPU)
+            or (search.variables_tried and reductions.is_chosen(name))
+        },
+        on_cpu=search.on_cpu,
         alone=search.alone,
     )

@@ -27,6 +27,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -34,12 +35,15 @@ from typing import Any, NoReturn
 from keepstep.analyze.load_tables import known
 from keepstep.base import namespaces
 from keepstep.base.forked_calls import end_with_parent
+from keepstep.base.lazy_dataclass import complete, incomplete
 from keepstep.base.lazy_pattern import LazyPattern, ShortPattern
 from keepstep.base.safe_files import make_private, replace_whole
 from keepstep.errors import KeepstepError, Unavailable
-from keepstep.guard import spare
+from keepstep.guard import spare, stand_in
+from keepstep.guard.python_command import FRAME, split_command
 from keepstep.guard.record.trial_record import SUFFIX, VARIABLE
-from keepstep.shrink import warm_spawn
+from keepstep.parse.scan.signature import Signature
+from keepstep.shrink import warm_launch, warm_spawn
 from keepstep.supervise.executor import Crew, ThisMachine
 from keepstep.supervise.options import RunOptions
 from keepstep.supervise.run import Supervisor
@@ -95,6 +99,9 @@ def _import(names: list[str]) -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in FRAMEWORKS if name in sys.modules}
 
 
+ON_FIRST_USE = {LazyPattern: "compiled", ShortPattern: "compiled", Signature: "pattern"}
+
+
 class _Ready:
     """What the diagnosis of a trial had to load or compile is made ready here for those that follow."""
 
@@ -102,25 +109,33 @@ class _Ready:
 
     def __init__(self) -> None:
         self._left = self.TRIALS
-        self._patterns: list[LazyPattern] = []
+        self._patterns: list[Any] = []
+        self._classes: list[type] = []
 
     def look(self) -> None:
-        """Before a trial's fork, which then knows the patterns by the same numbers."""
-        self._patterns = [each for each in gc.get_objects() if type(each) in (LazyPattern, ShortPattern)]
+        """Before a trial's fork, which then knows the same by the same numbers."""
+        self._patterns = [each for each in gc.get_objects() if type(each) in ON_FIRST_USE]
+        self._classes = list(incomplete)
 
     def used(self) -> dict[str, Any]:
         """In the fork, at its end."""
-        compiled = [number for number, each in enumerate(self._patterns) if "compiled" in vars(each)]
-        return {"patterns": compiled, "modules": [name for name in sys.modules if name.startswith("keepstep.")]}
+        patterns = [n for n, each in enumerate(self._patterns) if ON_FIRST_USE[type(each)] in vars(each)]
+        classes = [n for n, each in enumerate(self._classes) if each not in incomplete]
+        modules = [name for name in sys.modules if name.startswith("keepstep.")]
+        return {"ready": {"patterns": patterns, "classes": classes, "modules": modules}}
 
     def take(self, said: dict[str, Any]) -> None:
-        for name in said.pop("modules", ()):
+        ready = said.pop("ready", {})
+        for name in ready.get("modules", ()):
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
-        for number in said.pop("patterns", ()):
-            _ = self._patterns[number].compiled
+        for number in ready.get("patterns", ()):
+            pattern = self._patterns[number]
+            getattr(pattern, ON_FIRST_USE[type(pattern)])
+        for number in ready.get("classes", ()):
+            complete(self._classes[number])
         self._left -= 1
-        self._patterns = []
+        self._patterns, self._classes = [], []
         if self._left:
             self.look()
 
@@ -216,7 +231,10 @@ def _supervise(order: dict[str, Any], modules: dict[str, ModuleType], scratch: s
         grace_s=GRACE_S,
         quiet=True,
     )
-    holders = _Forks(job, modules) if modules else None
+    holders = None
+    if modules:
+        holders = _Forks(job, modules)
+        os.environ[stand_in.VARIABLE] = warm_launch.begin(partial(_become_rank, modules=modules))
 
     def crew(asked: RunOptions, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts) -> Crew:
         made = ThisMachine(asked, env, terminal, interrupts, _no_reserve())
@@ -308,7 +326,7 @@ class _Forks(SparePool):
         super().__init__(start=lambda *_: None, say=lambda _: None, on=False)  # type: ignore[arg-type]
         self._modules = modules
         self._waiting: dict[int, tuple[int, socket.socket]] = {}
-        words = spare.split_command(list(job.command))
+        words = split_command(list(job.command))
         if (
             words is None
             or words[0]
@@ -334,7 +352,7 @@ class _Forks(SparePool):
         order: dict[str, Any] = {"env": dict(launch.env), "argv": list(launch.command), "executable": sys.executable}
         order |= {"cwd": str(launch.cwd), "limits": [list(each) for each in launch.limits]}
         data = json.dumps(order).encode()
-        socket.send_fds(connection, [spare.FRAME.pack(len(data))], [out, err])
+        socket.send_fds(connection, [FRAME.pack(len(data))], [out, err])
         connection.sendall(data)
         return _Forked(pid, launch.command)
 

@@ -7,6 +7,7 @@ import argparse
 import ast
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ def take(asked: argparse.Namespace) -> int:
         said = json.loads(_read(folder / "shrunk.json"))
         (file,) = said["files"]
         text = _read(folder / file)
+        said.setdefault("variables", {})
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
             f"{folder} has no program of one file that `keepstep shrink` made", hint=f"looked for shrunk.json: {error}"
         ) from error
-    if not said["ranks"]:
+    variables = said["variables"]
+    line = shlex.split(said["run"])[len(variables) :]
+    if not said["ranks"] and line[0] != "python":
         raise UserError("the lab starts the ranks itself", hint="shrink it as `keepstep run -n N -- python SCRIPT`")
     name = asked.name or f"{_framework(text)}_{re.sub(r'[^a-z0-9]+', '_', Path(file).stem.lower())}"
     if not re.fullmatch(r"(tf|torch|jax)_[a-z0-9_]+", name) or name in SCENARIOS:
@@ -39,11 +43,11 @@ def take(asked: argparse.Namespace) -> int:
             f"{name} is {'taken' if name in SCENARIOS else 'no name of a scenario'}",
             hint="give --name with another one, such as torch_wrong_label; it begins with the framework",
         )
-    row: dict[str, Any] = {"job": name, "cause": said["cause"], "ranks": said["ranks"], "hang": said["hung"]}
+    row: dict[str, Any] = {"job": name, "cause": said["cause"], "ranks": said["ranks"] or 1, "hang": said["hung"]}
     row["args"] = " ".join(said["arguments"])
     values = ", ".join(f"{key} = {json.dumps(value)}" for key, value in row.items())
     try:
-        share_whole(HERE / "jobs" / f"{name}.py", text.encode())
+        share_whole(HERE / "jobs" / f"{name}.py", _with(variables, text).encode())
         before = _read(TABLE) if TABLE.exists() else BEGIN
         share_whole(
             TABLE, f"{before}{name}.note = {json.dumps(said['title'])}\n{name}.with = {{ {values} }}\n".encode()
@@ -52,6 +56,14 @@ def take(asked: argparse.Namespace) -> int:
         raise cannot_write(HERE, error) from error
     print(f"{name} is a scenario now; try it:\n\n  keepstep lab run {name}")
     return 0
+
+
+def _with(variables: dict[str, str], text: str) -> str:
+    """A job sets the variables that it needs itself."""
+    future = [node.end_lineno or 0 for node in ast.parse(text).body if getattr(node, "module", "") == "__future__"]
+    lines, at = text.splitlines(keepends=True), max(future, default=0)
+    sets = [f"import os\n\nos.environ.update({variables!r})\n"] if variables else []
+    return "".join([*lines[:at], *sets, *lines[at:]])
 
 
 def _framework(text: str) -> str:

@@ -27,6 +27,7 @@ from keepstep.base.safe_files import write_whole
 from keepstep.base.wording import size
 from keepstep.guard import spare
 from keepstep.guard.import_record import VARIABLE, digest_of
+from keepstep.guard.python_command import FRAME, split_command
 from keepstep.signals.box_files import MEMORY
 from keepstep.sources.host import capacity
 from keepstep.supervise.start.priority import no_longer_behind
@@ -193,7 +194,7 @@ class SparePool:
         if free - record["resident_kb"] * 1024 * max(needed, 1) < total * AMPLE:
             self._give_up(f"{size(free)} of memory is free, and one takes up to {size(record['resident_kb'] * 1024)}")
             return
-        options = spare.split_command(record["argv"])
+        options = split_command(record["argv"])
         assert options is not None
         path = self._folder / f"record{launch.rank}.json"
         write_whole(path, json.dumps({key: value for key, value in record.items() if key != "digests"}).encode())
@@ -289,7 +290,7 @@ class SparePool:
 
 def _unfit(record: dict[str, Any], launch: Launch) -> str | None:
     """Why no spare can do what this rank did; None if one can."""
-    if spare.split_command(record["argv"]) is None:
+    if split_command(record["argv"]) is None:
         return "the command is not a Python script with its arguments"
     if list(launch.command[1:]) != record["argv"][1:]:
         return "Python is started by another program"
@@ -309,7 +310,7 @@ def _give(connection: socket.socket, order: dict[str, Any], outs: tuple[int, int
         return False
     try:
         connection.settimeout(1.0)
-        socket.send_fds(connection, [spare.FRAME.pack(len(data))], list(outs))
+        socket.send_fds(connection, [FRAME.pack(len(data))], list(outs))
         connection.sendall(data)
     except OSError:
         return False
@@ -318,12 +319,12 @@ def _give(connection: socket.socket, order: dict[str, Any], outs: tuple[int, int
 
 def _message(connection: socket.socket) -> dict[str, Any] | None:
     """One message of a spare; None when it is gone. Raises ``BlockingIOError`` when there is none yet."""
-    head = connection.recv(spare.FRAME.size)
-    if len(head) < spare.FRAME.size:
+    head = connection.recv(FRAME.size)
+    if len(head) < FRAME.size:
         return None
     connection.settimeout(1.0)
     try:
-        found = json.loads(connection.recv(spare.FRAME.unpack(head)[0]))
+        found = json.loads(connection.recv(FRAME.unpack(head)[0]))
     except (OSError, ValueError):
         return None
     finally:
