@@ -1,0 +1,1 @@
+python launch.py --workers 2 -- --batch 10 --epochs 2
