@@ -12,9 +12,9 @@ from keepstep.base.redact import redact, redacted
 from keepstep.base.visible import visible
 from keepstep.base.wording import count, shorten, size
 from keepstep.check.memory.check_memory import SEARCH_S, Host, MemoryChecked, check_memory, short_place
-from keepstep.check.memory.devices import DEVICES, amount, device_named
+from keepstep.check.memory.devices import CPU, DEVICES, amount, device_named
 from keepstep.check.memory.forecast import Forecast
-from keepstep.check.memory.host import HostForecast
+from keepstep.check.memory.host import HostForecast, HostRemedy
 from keepstep.check.memory.remedies import Advice
 from keepstep.cli.print_report import print_report, refuse_to_overwrite, say, write_page
 from keepstep.cluster.launch_line import understood
@@ -29,6 +29,8 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
     if asked.device == "list":
         for name, each in DEVICES.items():
             print(f"{name:10}  {size(each.total):>9}  {each.name}")
+        cpu = device_named(CPU)
+        print(f"{CPU:10}  {size(cpu.total):>9}  {cpu.name} (TensorFlow, Keras)")
         return 0
     if not asked.device:
         raise UserError(
@@ -111,7 +113,7 @@ def _show(checked: MemoryChecked) -> None:
         for each in _advice(checked.forecast, checked.advice) if checked.advice is not None else ():
             print(visible(redact(each)))
     if checked.host is not None:
-        print("\n".join(_of_host(checked.host)))
+        print("\n".join([*_of_host(checked.host), *_for_host(checked.host, checked.host_remedies)]))
     if checked.confined:
         print(f"\n{checked.confined}")
     print()
@@ -209,3 +211,12 @@ def _of_host(made: HostForecast) -> list[str]:
     verdict = f"{made.verdict} there: " if made.verdict else "all of it: "
     of = f" of {size(made.total)}" if made.total else "; --host-memory SIZE asks for a verdict"
     return [*lines, f"{verdict}{size(made.low)} to {size(made.high)}{of}"]
+
+
+def _for_host(made: HostForecast, remedies: tuple[HostRemedy, ...]) -> list[str]:
+    lines = [f"{'each remedy alone':36}{'saves':>8}  needs"] if remedies else []
+    for each in remedies:
+        other = each.forecast
+        needs = f"{size(other.low)} to {size(other.high)}"
+        lines.append(f"  {each.what:34}{size(made.high - other.high):>8}  {needs:20} {other.verdict}")
+    return lines

@@ -51,6 +51,7 @@ def test_products_bring_a_workspace_forward_and_backward() -> None:
 
 
 def test_a_device_is_a_name_or_an_amount() -> None:
+    assert device_named("CPU").cpu and device_named("cpu").total > GIB
     assert device_named("H200").name == "NVIDIA H200"
     assert device_named("80GB").total == 80 * 10**9
     assert device_named("1.5GiB").total == 3 * GIB // 2

@@ -388,6 +388,7 @@ def test_a_plain_loop_fits_and_its_parts_are_arithmetic(try_it: Try, tmp_path: P
     kept, of_host = (from_dict(json.loads(line)).fact for line in lines)
     assert isinstance(kept, DeviceMemoryForecast) and isinstance(of_host, HostMemoryForecast)
     assert kept.earlier and dict(kept.parts)["parameters"] == parameters
+    assert dict(of_host.parts)["datasets' records"] == 64 * (4 * 1000 + 8)
 
 
 def test_sparse_gradients_are_as_large_as_what_was_looked_up(try_it: Try, tmp_path: Path) -> None:

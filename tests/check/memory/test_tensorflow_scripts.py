@@ -70,6 +70,16 @@ def test_the_variables_of_a_keras_model_are_arithmetic(try_it: Try) -> None:
     assert "fits: " in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
 
 
+def test_on_processors_keras_does_not_compile(try_it: Try) -> None:
+    done = try_it(FIT, device="cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the memory of this host has" in done.stdout and "CUDA" not in done.stdout
+    forced = try_it(FIT.replace('"adam", ', '"adam", jit_compile=True, loss='), device="cpu")
+    assert forced.returncode == 0, forced.stdout + forced.stderr
+    said = [each.stdout.partition("fits: ")[2].partition(" of the ")[0] for each in (done, forced)]
+    assert all(said) and said[0] != said[1]  # the plan of a graph is less sure
+
+
 @pytest.mark.long
 def test_a_loop_of_ones_own_is_traced_and_a_small_device_does_not_hold_it(try_it: Try) -> None:
     done = try_it(LOOP)

@@ -37,7 +37,7 @@ class Store(Protocol):
 
 MOST_ALONE, ROUNDS_ALONE = 4, 3
 """Pairs that are far below their kind are tried once more, one after the other."""
-TRIAL_S, LEAST_ROUNDS = 8.0, 2
+TRIAL_S, LEAST_ROUNDS = 20.0, 2
 """A trial has fewer rounds where they would take longer than this. A group of ranks agrees on how many."""
 
 

@@ -14,7 +14,7 @@ from keepstep.check.checkup import judge
 from keepstep.check.memory.devices import Device
 from keepstep.check.memory.forecast import AS_WRITTEN, Forecast, forecast
 from keepstep.check.memory.forecast_of_programs import COMPILED, forecast_of_programs
-from keepstep.check.memory.host import HostForecast, host_forecast
+from keepstep.check.memory.host import HostForecast, HostRemedy, host_forecast, host_remedies
 from keepstep.check.memory.longest_record import longest_of, with_longest
 from keepstep.check.memory.over_time import over_time
 from keepstep.check.memory.remedies import Advice, Search
@@ -52,6 +52,7 @@ class MemoryChecked:
     advice: Advice | None = None
     held: HeldOverTime | None = None
     host: HostForecast | None = None
+    host_remedies: tuple[HostRemedy, ...] = ()
     facts: tuple[Evidence[DeviceMemoryForecast | HostMemoryForecast], ...] = ()
     """The forecasts, where they are answers."""
 
@@ -105,13 +106,16 @@ def check_memory(
         seen.add(fact := _evidence(made, name, ranks, advice or Advice(), longer))
     of_host = host_forecast(tried.seen, host.ranks, host.total) if by is forecast and tried.seen.get("steps") else None
     facts: tuple[Evidence[Any], ...] = (fact,) if fact is not None else ()
+    for_host: tuple[HostRemedy, ...] = ()
     if of_host is not None:
-        seen.add(about_host := _evidence_of_host(of_host, name))
+        if of_host.verdict not in ("", "fits"):
+            for_host = host_remedies(tried.seen, of_host)
+        seen.add(about_host := _evidence_of_host(of_host, name, for_host))
         facts += (about_host,) if facts else ()
     held = over_time(tried.seen, device, made) if made is not None and by is forecast else None
     confined = CONFINED.get(tried.seen.get("confined", ""), "")
     said = () if complete else tried.said
-    return MemoryChecked(judge(seen), made, said, confined, complete, advice, held, of_host, facts)
+    return MemoryChecked(judge(seen), made, said, confined, complete, advice, held, of_host, for_host, facts)
 
 
 def _with_change(
@@ -186,7 +190,7 @@ def _evidence(
     return Evidence(fact=fact, origin=origin, quote=quote)
 
 
-def _evidence_of_host(made: HostForecast, name: str) -> Evidence[HostMemoryForecast]:
+def _evidence_of_host(made: HostForecast, name: str, remedies: tuple[HostRemedy, ...]) -> Evidence[HostMemoryForecast]:
     fact = HostMemoryForecast(
         total=made.total,
         low=made.low,
@@ -194,6 +198,7 @@ def _evidence_of_host(made: HostForecast, name: str) -> Evidence[HostMemoryForec
         ranks=made.ranks,
         parts=tuple((part, high) for part, _, high in made.parts),
         workers=made.workers,
+        remedies=tuple((each.what, each.forecast.high) for each in remedies),
     )
     return Evidence(fact=fact, origin=Origin(source=name), quote=f"needs {size(made.low)} to {size(made.high)}")
 

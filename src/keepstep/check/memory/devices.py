@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ class Device:
     context_from: str = "assumed"
     tpu: str = ""
     """What its compiler calls it, if it is a TPU."""
+    cpu: bool = False
+    """The training is on the processors, in the memory of the host."""
 
     @property
     def library_workspace(self) -> int:
@@ -60,16 +63,22 @@ DEVICES = {
     "v6e": Device(name="TPU v6e", total=int(31.25 * GIB), context=(0, 0), tpu="v6e"),
 }
 """Totals are assumed: none was measured here, and they differ a little between drivers."""
+CPU = "cpu"
 
 
 def device_named(text: str) -> Device:
     """``h200``, or an amount of memory: ``80GB``, ``24GiB``."""
+    if text.lower() == CPU:
+        pages, each = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        return Device(name="the memory of this host", total=pages * each, context=(0, 0), cpu=True)
     known = DEVICES.get(text.lower())
     if known is not None:
         return known
     total = amount(text)
     if total is None:
-        hint = did_you_mean(text.lower(), DEVICES, "`--device list` shows all; an amount such as 80GB is fine too")
+        hint = did_you_mean(
+            text.lower(), (*DEVICES, CPU), "`--device list` shows all; an amount such as 80GB is fine too"
+        )
         raise UserError(f"no such device: {text}", hint=hint)
     if not total:
         raise UserError(f"--device {text} has no memory", hint="give an amount such as 80GB")

@@ -20,6 +20,8 @@ ROUNDED = 256
 """Bytes that every array is rounded up to."""
 PRODUCTS = 40 * MIB
 """Workspaces of the library that multiplies (assumed)."""
+RUNTIME = (60 * MIB, 300 * MIB)
+"""What TensorFlow itself takes more on a CPU once it trains: traced graphs, threads, libraries (assumed)."""
 TAKEN = 0.75
 """Of the device, unless XLA_PYTHON_CLIENT_MEM_FRACTION says otherwise."""
 
@@ -40,8 +42,9 @@ def forecast_of_programs(seen: dict[str, Any], device: Device, ranks: int) -> Fo
     planned = [number for number in live if kinds[number].startswith("program")]
     inside = sum(live[number] for number in planned if kinds[number].removeprefix("program ") not in compiled)
     margin = UNCOMPILED if seen.get("uncompiled") else MARGIN
-    low = peak - int(inside * margin)
-    high = peak + int(inside * margin) + (0 if compiled else int(seen.get("scratch", 0)) + PRODUCTS)
+    beside = RUNTIME if device.cpu else (0, PRODUCTS)
+    low = peak - int(inside * margin) + beside[0]
+    high = peak + int(inside * margin) + (0 if compiled else int(seen.get("scratch", 0)) + beside[1])
     full = _full_at(events, pool.total) if low > pool.total else None
     programs = seen.get("programs", {})
     return Forecast(
@@ -62,7 +65,7 @@ def forecast_of_programs(seen: dict[str, Any], device: Device, ranks: int) -> Fo
 
 def _pool(seen: dict[str, Any], device: Device) -> Device:
     """What the framework takes of the device."""
-    if device.tpu:
+    if device.tpu or device.cpu:
         return device
     if seen["framework"] == "tensorflow":
         return replace(device, total=max(0, device.total - device.context[1]))

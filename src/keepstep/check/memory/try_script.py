@@ -96,6 +96,8 @@ def _tried(
         raise UserError(
             f"{device.name} is tried with JAX only", hint=f"{line.script or line.module} imports none of it"
         )
+    if device.cpu and framework != "tensorflow":
+        raise UserError("a training on processors is forecast for TensorFlow and Keras only")
     asked = {
         "script": line.script,
         "module": line.module,
@@ -106,6 +108,7 @@ def _tried(
         "total": device.total,
         "capability": list(device.capability),
         "tpu": device.tpu,
+        "cpu": device.cpu,
         "devices": min(ranks, 8),
         "ranks": ranks,
         "launched": ranks > 1 or line.ranks is not None,

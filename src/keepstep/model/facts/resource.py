@@ -187,5 +187,7 @@ class HostMemoryForecast(Fact):
     """The upper end of each part, of all ranks together."""
     workers: int = 0
     """Of loaders, per rank."""
+    remedies: tuple[tuple[str, int], ...] = ()
+    """What would help, each alone, with the upper end of the forecast then."""
     earlier: bool = False
     """Whether it was made before the run that is being explained."""

@@ -16,6 +16,8 @@ from keepstep.rules.api import (
     size,
 )
 
+MOST_REMEDIES = 3
+
 
 @rule(id="RES109", cause=Cause.RESOURCE_HOST_OOM_KILLED, needs=(HostMemoryForecast,))
 def host_too_small(seen: EvidenceSet) -> Findings:
@@ -50,13 +52,12 @@ def host_too_small(seen: EvidenceSet) -> Findings:
             because=f"the largest part is {largest}: up to {size(bytes_)}",
             evidence=(each,),
             confidence=Confidence.SUPPORTED,
-            fixes=(_fix(largest, fact.workers),),
+            fixes=_fixes(largest, fact),
         )
 
 
-def _fix(largest: str, workers: int) -> Fix:
+def _fixes(largest: str, fact: HostMemoryForecast) -> tuple[Fix, ...]:
+    found = [Fix(do=f"{what}: needs at most {size(high)}") for what, high in fact.remedies[:MOST_REMEDIES]]
     if largest == "their tensors":
-        return Fix(do="build the model under `torch.device('meta')` and fill it after it is sharded")
-    if workers:
-        return Fix(do=f"use fewer loader workers than {workers} per rank, or a smaller `prefetch_factor`")
-    return Fix(do="place fewer ranks on a host")
+        found.insert(0, Fix(do="build the model under `torch.device('meta')` and fill it after it is sharded"))
+    return tuple(found or [Fix(do="place fewer ranks on a host")])

@@ -23,6 +23,8 @@ OF_WORKERS = (
 
 ALIKE = 16
 """When so many records of a batch are alike and without content, they stand for the rest of it."""
+MOST_RECORDS, RECORDS_WITHIN = 100_000, 5
+"""So many things of a list are looked at for arrays of the dataset, and lists within lists."""
 BATCHES_AT_THE_END = 2
 """Of a pass that begins when loaders end, such as one of a validation."""
 AHEAD, AHEAD_S, AHEAD_BYTES = 200, 4.0, 256 << 20
@@ -49,6 +51,7 @@ def install(log: StorageLog) -> None:
             "pinned": bool(asked["pin_memory"]),
             "batch": 0,
             "place": log.place(),
+            "records": _records(self.dataset),
         }
 
     def begin_iterating(self: Any, loader: Any) -> None:
@@ -91,6 +94,26 @@ def install(log: StorageLog) -> None:
     fetcher.fetch = fetch
     torch.utils.data.DataLoader.__init__ = begin
     single.__init__, single._next_data = begin_iterating, give
+
+
+def _records(dataset: Any) -> dict[int, tuple[int, int]]:
+    """Bytes of each array that a dataset keeps itself: as tensors, and otherwise."""
+    held: dict[int, tuple[int, int]] = {}
+
+    def look(value: Any, depth: int) -> None:
+        if isinstance(value, torch.Tensor):
+            held[value.untyped_storage()._cdata] = value.numel() * value.element_size(), 0
+        elif hasattr(value, "nbytes") and hasattr(value, "__array_interface__"):
+            whole = value if value.base is None or not hasattr(value.base, "nbytes") else value.base
+            held[id(whole)] = 0, int(whole.nbytes)
+        elif depth and isinstance(value, Mapping | list | tuple):
+            for each in list(value.values() if isinstance(value, Mapping) else value)[:MOST_RECORDS]:
+                look(each, depth - 1)
+        elif depth and isinstance(value, torch.utils.data.Dataset):
+            look(vars(value), depth - 1)
+
+    look(dataset, RECORDS_WITHIN)
+    return held
 
 
 def _next_batches(take: Callable[[], Any]) -> list[Any]:

@@ -21,8 +21,9 @@ CHANGES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply")
 class Functions:
     """``enough`` is called when one that changes variables has been called twice."""
 
-    def __init__(self, log: StorageLog, enough: Callable[[], None]) -> None:
+    def __init__(self, log: StorageLog, enough: Callable[[], None], *, on_gpu: bool) -> None:
         self.log = log
+        self.on_gpu = on_gpu
         self.programs: dict[str, Any] = {}
         self.uncompiled = False
         """The largest function runs as a graph, operation by operation."""
@@ -61,8 +62,11 @@ class Functions:
             return one
 
         TensorFlowTrainer._make_function = make
-        # with a GPU Keras compiles what it can; without one it would not
-        TensorFlowTrainer._resolve_auto_jit_compile = model_supports_jit
+        if self.on_gpu:
+            # with a GPU Keras compiles what it can, unless there is a strategy; without one it would not
+            TensorFlowTrainer._resolve_auto_jit_compile = lambda model: (
+                model._distribute_strategy is None and model_supports_jit(model)
+            )
 
     def called(self, key: Any, function: Any, args: Any, kwargs: Any, jit: bool) -> Any:
         """Count one call, and give results without content."""

@@ -31,7 +31,7 @@ def try_tensorflow(
         about |= {"uncompiled": functions.uncompiled, "programs": functions.programs}
         write({**log.as_json(), "ended": ended, "error": error, "place": place, "steps": functions.steps, **about})
 
-    functions = Functions(log, lambda: finish("steps"))
+    functions = Functions(log, lambda: finish("steps"), on_gpu=not asked["cpu"])
     functions.install()
     try:
         run()
