@@ -107,6 +107,23 @@ def test_what_was_said_of_guards_while_they_lived_is_not_the_last_word(
     assert not after.alive and "KeyError" in after.problems[0].title
 
 
+def test_ranks_that_stop_are_explained_before_it_is_due_again(
+    failed: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guards, whole, dead = tmp_path / "guards", failed.run / "attempt-0" / "guard", set[object]()
+    shutil.copytree(whole, guards, ignore=shutil.ignore_patterns("*.jsonl", "*.exit", "history"))
+    monkeypatch.setattr("keepstep.watch.rank_boxes.is_alive", lambda who: who["rank"] not in dead)
+    for name, value in (("RESTS", 1e9), ("RESTS_IF_STOPPED", 0.0), ("LEAST_REST_S", 0.0)):
+        monkeypatch.setattr(f"keepstep.watch.look.{name}", value)
+    look = RunLook(guards)
+    look.see()
+    shutil.copytree(whole, guards, dirs_exist_ok=True)
+    assert not any("KeyError" in each.title for each in look.see().problems), "it is not due"
+    dead.add(1)
+    found = look.see()
+    assert found.alive and "KeyError" in found.problems[0].title
+
+
 def test_without_a_run_the_last_one_is_the_newest_of_guards_alone(
     failed: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ from keepstep.watch.recorded_past import RecordedPast
 from keepstep.watch.run_view import AttemptView, LinksView, Problem, RankView, RunView
 
 LARGEST_REPORT = 64 << 20
-RESTS = 60
+RESTS, RESTS_IF_STOPPED = 60, 10
 """Between two looks, and two explanations, lies this many times the processor time that the last one took."""
 LEAST_S, LEAST_REST_S = 2.0, 5.0
 MOST_ATTEMPTS = 4
@@ -73,7 +73,8 @@ class RunLook:
         self._live: dict[str, Any] = {}
         self._live_of: int | None = None
         self._explained_live = self._is_settled = False
-        self._due = 0.0
+        self._explained_stopped: frozenset[int] = frozenset()
+        self._due = self._soon = 0.0
         self._began_s = self._explained_s = 0.0
         self._boxes: dict[int, list[RankBox]] = {}
         self._history = open_history(folder)
@@ -107,7 +108,7 @@ class RunLook:
                 self._report(said, is_live and said is last)
         try:
             if last is not None and last.number not in self._reports:
-                self._explain(last, is_live)
+                self._explain(last, is_live, self._stopped(boxes) if is_live else frozenset())
         except (KeepstepError, OSError) as error:
             trouble.append(str(error))
         reports = {**self._reports, **({self._live_of: self._live} if self._live_of is not None else {})}
@@ -225,13 +226,14 @@ class RunLook:
         if isinstance(found, dict) and found.get("schema") == SCHEMA:
             self._reports[said.number] = found
 
-    def _explain(self, said: AttemptSaid, is_live: bool) -> None:
+    def _explain(self, said: AttemptSaid, is_live: bool, stopped: frozenset[int]) -> None:
         """By the same pipe as `keepstep why`: an attempt that goes on, or whose supervisor was killed.
 
-        At its end at once, and again while what it left may still be written.
+        At its end at once, and again while what it left may still be written. Sooner if other ranks have ``stopped``.
         """
         known = (self._live_of, self._explained_live) == (said.number, is_live)
-        if known and (self._is_settled or time.monotonic() < self._due):
+        due = self._due if stopped == self._explained_stopped else self._soon
+        if known and (self._is_settled or time.monotonic() < due):
             return
         from keepstep.analyze.why import explain_paths
 
@@ -241,12 +243,22 @@ class RunLook:
         self._live, self._live_of, self._explained_live = report_to_dict(redacted(report)), said.number, is_live
         self._is_settled = self._over is not None and self._now - self._over > SETTLES_S
         self._explained_s = time.thread_time() - began
+        self._explained_stopped = stopped
+        self._soon = time.monotonic() + max(LEAST_REST_S, RESTS_IF_STOPPED * self._explained_s)
         self._due = time.monotonic() + max(LEAST_REST_S, RESTS * self._explained_s)
+
+    def _stopped(self, boxes: list[RankBox]) -> frozenset[int]:
+        """The ranks that should step and do not, or that are gone."""
+        gone = {each.rank for each in boxes if not each.alive and not each.ended_well}
+        return frozenset(gone | {each.rank for each in boxes if each.alive and self._is_stuck(each)})
+
+    def _is_stuck(self, box: RankBox) -> bool:
+        return box.did is not None and box.did.phase in STEPS and self._now - box.progress > box.stuck_after_s()
 
     def _costs(self, boxes: list[RankBox], manifest: RunManifest) -> str:
         """What is lost now: everything while nobody steps, else what the others wait for a late rank."""
         should = [each for each in boxes if each.did is not None and each.did.phase in STEPS]
-        if should and all(self._now - each.progress > each.stuck_after_s() for each in should):
+        if should and all(map(self._is_stuck, should)):
             return per_hour(manifest.ranks, 1.0)
         records = {each.rank: each.box.records for each in boxes[:MOST_COMPARED]}
         one_host = len({each.host for each in boxes}) == 1
