@@ -16,7 +16,12 @@ from keepstep_lab.guests.guest import Guest, Way
 from keepstep_lab.guests.seen import Seen, seen
 from keepstep_lab.guests.visit import Visit, carry_out, prepared
 
-ORDINARY = (r"keepstep: run \S+: ", r"keepstep: finished with status 0", r"keepstep: \d+ (?:warm )?spares?\b")
+ORDINARY = (
+    r"keepstep: run \S+: ",
+    r"keepstep: finished with status 0",
+    r"keepstep: \d+ (?:warm )?spares?\b",
+    r"keepstep: attempt \d+ · (?!.*no progress)",  # the line of every minute
+)
 """What `keepstep run` says of every run."""
 CORE = re.compile(r"(^|/)core(\.#)?$")
 
