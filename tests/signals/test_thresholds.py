@@ -52,6 +52,12 @@ def test_each_usual_limit_gives_one_alert_of_a_value_that_is_never_long_beyond_i
     assert begun[1] and long <= begun[0] <= long + 20 and not ended[1]
 
 
+def test_a_dip_of_a_second_does_not_begin_it_anew() -> None:
+    long = Threshold("net_share", 0.9, for_s=300)
+    assert alerts(long, ([0.95] * 99 + [0.5]) * 4) == [(300, True)]
+    assert alerts(long, ([0.95] * 80 + [0.5] * 20) * 8) == []
+
+
 def test_two_short_peaks_far_apart_are_no_alert() -> None:
     assert alerts(MEMORY, [0.95] * 5 + [0.89] * 60 + [0.95] * 5 + [0.89] * 60) == []
 

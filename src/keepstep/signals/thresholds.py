@@ -2,8 +2,9 @@
 """Limits on what is measured: when one is passed for long enough, or will be, and when that is over. Pure.
 
 A value that swings around its limit gives one alert: an episode begins when it has been beyond the limit for as long as
-asked, where going back a little and for less than that does not count, and ends only when it has been back behind a
-second, easier limit for as long. A forecast that did not come true is made again only of a worse value than any then.
+asked, where going back a little and for less than that does not count, nor does a moment, and ends only when it has
+been back behind a second, easier limit for as long. A forecast that did not come true is made again only of a worse
+value than any then.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from keepstep.base.wording import duration, size
 FOR_S, PAUSE_S = 30.0, 300.0
 EASIER = 0.05
 """By how much of the limit the second one is easier, unless it is given."""
+BREAKS = 0.05
+"""How long a value must be well to count as back, as a part of the time that it must be beyond the limit."""
 LOOKS = 60
 """Of the past, for a forecast."""
 FITS = 0.9
@@ -125,17 +128,18 @@ class Thresholds:
 def _judge(row: Threshold, episode: _Episode, subject: int | str, value: float, at: float) -> Alert | None:
     beyond, clear = row.is_beyond(value, row.limit), not row.is_beyond(value, row.is_clear_at)
     reaches_s = _reaches(row, episode.past, value, at)
-    if beyond:
-        episode.beyond_since = at if episode.beyond_since is None else episode.beyond_since
-        episode.last_beyond, episode.in_s, episode.worst = at, None, None
-    elif clear or at - episode.last_beyond > row.for_s:
-        episode.beyond_since, episode.swung = None, False
-    else:
-        episode.swung = True
     if not (clear and reaches_s is None):
         episode.clear_since = None
     elif episode.clear_since is None:
         episode.clear_since = at
+    clear_s = at - episode.clear_since if episode.clear_since is not None else -1.0
+    if beyond:
+        episode.beyond_since = at if episode.beyond_since is None else episode.beyond_since
+        episode.last_beyond, episode.in_s, episode.worst = at, None, None
+    elif clear_s >= row.for_s * BREAKS or at - episode.last_beyond > row.for_s:
+        episode.beyond_since, episode.swung = None, False
+    else:
+        episode.swung = True
     if not episode.told:
         if beyond and episode.beyond_since is not None and at - episode.beyond_since >= row.for_s:
             episode.told = True
@@ -146,7 +150,7 @@ def _judge(row: Threshold, episode: _Episode, subject: int | str, value: float, 
         return None
     if episode.in_s is not None and (episode.worst is None or row.is_beyond(value, episode.worst)):
         episode.worst = value
-    if episode.clear_since is not None and at - episode.clear_since >= row.for_s:
+    if clear_s >= row.for_s:
         episode.told = False
         return Alert(row, subject, value, begins=False, in_s=episode.in_s)
     return None
