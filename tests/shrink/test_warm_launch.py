@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 JOB = """
 import os
 import signal
@@ -37,7 +39,8 @@ from keepstep.shrink import trial_process, warm_launch
 
 made = ModuleType("framework")
 made.KIND = "already there"
-forks = warm_launch.begin(functools.partial(trial_process._become_rank, modules={"framework": made}))
+warm = functools.partial(trial_process._become_rank, modules={"framework": made})
+forks = warm_launch.begin(warm if sys.argv[1] == "warm" else trial_process._start_anew)
 env = {**os.environ, "KEEPSTEP": "on", stand_in.VARIABLE: forks, "SET_BY_LAUNCHER": "yes"}
 for how in ("stays", "ends", "dies", "waits"):
     job = subprocess.Popen(
@@ -55,10 +58,13 @@ print(waits.wait())
 """
 
 
-def test_a_process_of_a_launcher_is_a_fork_that_has_the_framework(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how, kind", [("warm", "already there"), ("anew", "imported")])
+def test_a_process_of_a_launcher_is_a_fork_that_ends_as_itself(tmp_path: Path, how: str, kind: str) -> None:
+    (tmp_path / "framework.py").write_text("KIND = 'imported'\n")
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "launcher.py").write_text(LAUNCHER)
-    found = subprocess.run([sys.executable, "launcher.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert found.stdout == (  # the last one was ended
-        "already there yes job.py ends 3\nalready there yes job.py dies -9\nalready there yes job.py waits 5\n-15\n"
-    ), found.stderr
+    command = [sys.executable, "launcher.py", how]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    ends = ["ends 3", "dies -9", "waits 5"]
+    # the one that stayed was ended
+    assert found.stdout.splitlines() == [*(f"{kind} yes job.py {each}" for each in ends), "-15"], found.stderr

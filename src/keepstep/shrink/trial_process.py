@@ -231,10 +231,10 @@ def _supervise(order: dict[str, Any], modules: dict[str, ModuleType], scratch: s
         grace_s=GRACE_S,
         quiet=True,
     )
-    holders = None
-    if modules:
-        holders = _Forks(job, modules)
-        os.environ[stand_in.VARIABLE] = warm_launch.begin(partial(_become_rank, modules=modules))
+    holders = _Forks(job, modules) if modules else None
+    if modules or job.as_given:
+        become = partial(_become_rank, modules=modules) if modules else _start_anew
+        os.environ[stand_in.VARIABLE] = warm_launch.begin(become)
 
     def crew(asked: RunOptions, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts) -> Crew:
         made = ThisMachine(asked, env, terminal, interrupts, _no_reserve())
@@ -369,16 +369,29 @@ class _Forked(subprocess.Popen[bytes]):
         self._input = None
 
 
-def _become_rank(connection: socket.socket, modules: dict[str, ModuleType]) -> NoReturn:
-    """Wait for the order, then run the script as its interpreter would, and exit as it would."""
+def _start_anew(connection: socket.socket) -> NoReturn:
+    """Wait for the order, and start Python as it says: nothing of this process is left."""
+    order = _ordered(connection)
+    order["env"].pop(stand_in.VARIABLE)
+    os.execve(order["executable"], [order["executable"], *order["argv"][1:]], order["env"])
+
+
+def _ordered(connection: socket.socket) -> dict[str, Any]:
+    """Wait for the order, and take the place that it says."""
     end_with_parent()
     order, outs = spare._receive(connection)
     connection.close()
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     spare._become(order, outs)
+    return order
+
+
+def _become_rank(connection: socket.socket, modules: dict[str, ModuleType]) -> NoReturn:
+    """Wait for the order, then run the script as its interpreter would, and exit as it would."""
+    order = _ordered(connection)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     spare.CHANGES += HARDLY_READ
     record = {
         "frameworks": {name: {"change": 0} for name in modules},
