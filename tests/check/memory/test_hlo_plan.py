@@ -129,6 +129,24 @@ def test_what_xla_writes_between_the_operands_is_no_part_of_their_names() -> Non
     assert planned("\n".join([*lines, f"  ROOT %t = ({shape}) tuple({made})"])).outputs == 7 * 1024
 
 
+def test_a_graph_holds_what_is_ready_long_before_it_is_needed() -> None:
+    text = """HloModule step
+ENTRY main {
+  momentum = f32[1000] parameter(0)
+  x = f32[1000,10] parameter(1)
+  zero = f32[] constant(0)
+  ones = f32[1000] broadcast(zero), dimensions={}
+  y = f32[1000,10] negate(x)
+  z = f32[1000,10] exponential(y)
+  gradient = f32[1000] reduce(z, zero), dimensions={1}, to_apply=add
+  decayed = f32[1000] multiply(momentum, ones)
+  ROOT new = f32[1000] add(decayed, gradient)
+}
+"""
+    module = parse_hlo(text)
+    assert plan(module, compiled=False).extra >= plan(module).extra + 4000
+
+
 def test_what_is_no_program_is_refused() -> None:
     with pytest.raises(ValueError, match="no entry"):
         parse_hlo("HloModule nothing\n")

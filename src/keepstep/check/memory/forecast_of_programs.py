@@ -20,8 +20,9 @@ ROUNDED = 256
 """Bytes that every array is rounded up to."""
 PRODUCTS = 40 * MIB
 """Workspaces of the library that multiplies (assumed)."""
-RUNTIME = (60 * MIB, 300 * MIB)
-"""What TensorFlow itself takes more on a CPU once it trains: traced graphs, threads, libraries (assumed)."""
+RUNTIME = (60 * MIB, 100 * MIB, 300 * MIB)
+"""What TensorFlow itself takes more on a CPU once it trains: traced graphs, threads, libraries. At least, usually, at
+most; by three programs that were measured here."""
 TAKEN = 0.75
 """Of the device, unless XLA_PYTHON_CLIENT_MEM_FRACTION says otherwise."""
 
@@ -42,9 +43,9 @@ def forecast_of_programs(seen: dict[str, Any], device: Device, ranks: int) -> Fo
     planned = [number for number in live if kinds[number].startswith("program")]
     inside = sum(live[number] for number in planned if kinds[number].removeprefix("program ") not in compiled)
     margin = UNCOMPILED if seen.get("uncompiled") else MARGIN
-    beside = RUNTIME if device.cpu else (0, PRODUCTS)
+    beside = RUNTIME if device.cpu else (0, 0, PRODUCTS)
     low = peak - int(inside * margin) + beside[0]
-    high = peak + int(inside * margin) + (0 if compiled else int(seen.get("scratch", 0)) + beside[1])
+    high = peak + int(inside * margin) + (0 if compiled else int(seen.get("scratch", 0)) + beside[2])
     full = _full_at(events, pool.total) if low > pool.total else None
     programs = seen.get("programs", {})
     return Forecast(
@@ -52,9 +53,9 @@ def forecast_of_programs(seen: dict[str, Any], device: Device, ranks: int) -> Fo
         low=low,
         high=high,
         low_beside=0,
-        allocated=peak,
-        reserved=peak,
-        parts=_parts(live, kinds),
+        allocated=peak + beside[1],
+        reserved=peak + beside[1],
+        parts=_parts(live, kinds) + ((("TensorFlow itself", beside[1]),) if device.cpu else ()),
         lines=_lines(live, kinds, places, programs),
         line=places.get(at if full is None else full[0], ""),
         asked=None if full is None else _asked(full, kinds, programs, pool.total),

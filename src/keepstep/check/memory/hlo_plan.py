@@ -10,6 +10,7 @@ frees most first. A result may take the place of an operand that ends there.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from dataclasses import dataclass
 
 from keepstep.check.memory.hlo_text import Computation, Instruction, Module
@@ -256,11 +257,12 @@ class _Planner:
         return extra, passed
 
     def peak(self, parameters: list[int], results: list[int], donated: dict[int, int]) -> tuple[int, list[int]]:
-        """The most that is held besides the parameters, in the better of two orders, and what it is."""
+        """The most that is held besides the parameters, and what it is: compiled, in the better of two orders."""
         for leaf in results:
             self._keep(leaf)
         kernels = self._needed(results)
-        tries = (kernels, _freeing_first(kernels, self.values, set(parameters)))
+        better = [kernels, _freeing_first(kernels, self.values, set(parameters))]
+        tries = better if self.compiled else [_as_ready(kernels)]
         return min((self._held(each, parameters, results, donated) for each in tries), key=lambda pair: pair[0])
 
     def _needed(self, results: list[int]) -> list[_Kernel]:
@@ -346,6 +348,27 @@ def _in_order(kernels: list[_Kernel], makers: dict[int, _Kernel]) -> list[_Kerne
                 continue
             waiting.append((kernel, True))
             waiting += [(makers[leaf], False) for leaf in kernel.reads if leaf in makers]
+    return ordered
+
+
+def _as_ready(kernels: list[_Kernel]) -> list[_Kernel]:
+    """As TensorFlow's executor does: each as soon as what it reads is there, the one that waited longest first. What
+    depends on no record, such as a decayed momentum, is there from the start of the step."""
+    readers: dict[int, list[int]] = {}
+    makers = {leaf: index for index, kernel in enumerate(kernels) for leaf in kernel.makes}
+    missing = [len({makers[leaf] for leaf in kernel.reads if leaf in makers}) for kernel in kernels]
+    for index, kernel in enumerate(kernels):
+        for maker in {makers[leaf] for leaf in kernel.reads if leaf in makers}:
+            readers.setdefault(maker, []).append(index)
+    ready = deque(index for index, count in enumerate(missing) if not count)
+    ordered = []
+    while ready:
+        index = ready.popleft()
+        ordered.append(kernels[index])
+        for reader in readers.get(index, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                ready.append(reader)
     return ordered
 
 
