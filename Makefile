@@ -30,7 +30,7 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults silent-faults fault-storm goodput-storm first-screens shrink-series docs clean
+.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults silent-faults fault-storm goodput-storm first-screens threshold-swings shrink-series docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
@@ -51,6 +51,7 @@ help:
 	@echo 'make fault-storm  one storm of faults under keepstep run, torchrun and a plain restart loop (ten minutes)'
 	@echo 'make goodput-storm  how much of the time that 20 faults cost has an explanation'
 	@echo 'make first-screens  count in how many broken runs the first screens of top and watch name rank and cause'
+	@echo 'make threshold-swings  count the alerts of values that swing around the usual limits (as root; a quarter of an hour)'
 	@echo 'make shrink-series  make programs with planted bugs smaller, and count those that fail for another reason (hours)'
 	@echo 'make docs    write the pages that are made from code, and build the site into site/ (offline, once set up)'
 	@echo 'make clean   remove everything that was made here, the environments too'
@@ -190,6 +191,9 @@ goodput-storm: setup
 
 first-screens: setup
 	$(BIN)/python -m benchmarks.first_screens --lab 60
+
+threshold-swings: setup
+	$(BIN)/python -m benchmarks.threshold_swings
 
 # Programs with a planted bug, made smaller by real trials: hours on two cores.
 shrink-series: setup
