@@ -74,7 +74,7 @@ def fork(work: object, *given: object) -> int:
 
 def memory(pid: int, field: str = "VmHWM") -> int:
     with open(f"/proc/{pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(field)) // 1000
+        return next((int(line.split()[1]) for line in status if line.startswith(field)), 0) // 1000  # 0: it has ended
 
 
 def main() -> None:
@@ -90,8 +90,10 @@ def main() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             address = urlsplit(server.stdout.readline().split()[-1])
-            look(folder, recorder, server.pid, address.port or 0, address.path, address.query, given.minutes)
-            server.terminate()
+            try:
+                look(folder, recorder, server.pid, address.port or 0, address.path, address.query, given.minutes)
+            finally:
+                server.terminate()
         for pid in (*pids, recorder):
             os.waitpid(pid, 0)
 
