@@ -272,3 +272,8 @@ def test_a_process_without_a_rank_gives_itself_none(tmp_path: Path) -> None:
     with pytest.raises(OutOfStep, match=r"^batch\[0\] has \[4, 4\]"):
         session.see_batch((Array(4, 4),))
     session.close()
+
+
+def test_what_batches_must_be_is_stated_by_their_parts(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="shapes must be a dictionary by part of the batch, not list"):
+        Guard(session_in(tmp_path, "on")).batches(shapes=[(8, 4)])  # type: ignore[arg-type]

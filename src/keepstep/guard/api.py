@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from keepstep.guard import mode, startup_hook
@@ -94,6 +94,9 @@ class Guard:
 
         In a shape, None stands for any size: ``shapes={"[0]": (None, 3, 224, 224)}``.
         """
+        for name, stated in (("labels", labels), ("dtypes", dtypes), ("shapes", shapes)):
+            if stated is not None and not isinstance(stated, Mapping):
+                raise TypeError(f"{name} must be a dictionary by part of the batch, not {type(stated).__name__}")
         known = self._session.batches
         known.labels.update(labels or {})
         known.dtypes.update(dtypes or {})
