@@ -335,3 +335,25 @@ def test_a_live_connection_whose_packets_are_never_acknowledged_is_the_network()
     (found,) = no_answer.find(EvidenceSet(items=items))
     assert found.title == "10.0.0.7:29500 did not answer: 6 attempts to connect"
     assert found.fixes[0].command == "nc -vz 10.0.0.7 29500"
+
+
+RESET = (
+    "E0000 00:00:1795089531.431193 10125 ring_alg.cc:291] Aborting RingReduce with UNAVAILABLE: "
+    "recvmsg:Connection reset by peer\n"
+    "Additional GRPC error information from remote target /job:worker/replica:0/task:2 while calling "
+    "/tensorflow.WorkerService/RecvBuf:\n"
+)
+NO_LEADER = (
+    "E0000 00:00:1795089579.146154 10741 base_collective_executor.cc:252] BaseCollectiveExecutor::StartAbort "
+    "UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was "
+    "preempted/died/restarted unexpectedly or this task is experiencing network issues.\n"
+)
+
+
+def test_a_rank_that_lost_another_one_is_not_the_one_that_went_away(tmp_path):
+    says = {0: RESET, 1: NO_LEADER, 2: "", 3: RESET}
+    for rank, text in says.items():
+        begun = f"worker {rank}: 4 replicas, tensorflow 2.21.0\nworker {rank}: step 1 loss 2.5\n"
+        (tmp_path / f"rank{rank}.log").write_text(begun + text)
+    found = explain_paths([tmp_path]).report.findings[0]
+    assert (found.cause.value, found.ranks) == ("network.connection_reset_peer_died", (2,))

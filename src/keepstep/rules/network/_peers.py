@@ -34,10 +34,10 @@ def virtual(interface: str) -> bool:
 
 def lost_rank(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> tuple[int, ...]:
     """The rank that the others report as lost, where the evidence shows which one it is."""
-    named = tuple(dict.fromkeys(e.fact.peer_rank for e in lost if e.fact.peer_rank is not None))
+    all_named = tuple(dict.fromkeys(e.fact.peer_rank for e in lost if e.fact.peer_rank is not None))
     reporters = {r for e in lost if (r := e.who) is not None}
-    # a rank that reports a loss itself was still alive then
-    named = tuple(r for r in named if r not in reporters) or named
+    # a rank that reports a loss itself was still alive then: it is named last
+    named = tuple(r for r in all_named if r not in reporters)
     if named and len(named) <= 2:
         return named
     crashed = tuple(
@@ -52,7 +52,9 @@ def lost_rank(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> tuple[int, .
         return crashed
     size = seen.world_size or (max(reporters | set(seen.ranks)) + 1 if reporters | set(seen.ranks) else 0)
     silent = tuple(r for r in range(min(size, 4096)) if r not in reporters)
-    return silent if len(silent) == 1 and len(reporters) >= 1 else ()
+    if len(silent) == 1 and reporters:
+        return silent
+    return all_named if len(all_named) <= 2 else ()
 
 
 _TOLD_TO = (143, -15)
