@@ -15,8 +15,6 @@ OTHER_TYPES = 256 * KIB
 """Types after the first are tried with this size only, and last: a backend that lacks one may break its groups."""
 TOGETHER = 48 * MIB
 """Where all ranks share one host, a group gives no more than this."""
-ON_A_HOST = 192 * MIB
-"""And all of them together no more than this: what is quicker is tried more often."""
 LINK_SIZE = 4 * MIB
 LINK_SIZE_GPU = 32 * MIB
 ROUNDS = 8
@@ -82,8 +80,7 @@ def _of(plan: Plan, world: int, size: int, dtype: str) -> Iterator[Trial]:
     for groups in _divisions(world):
         for operation in plan.operations:
             members = len(groups[0])
-            most = min(TOGETHER // min(members, plan.on_this_host), ON_A_HOST // plan.on_this_host)
-            least = min(size, most) if plan.on_this_host > 1 else size
+            least = min(size, TOGETHER // min(members, plan.on_this_host)) if plan.on_this_host > 1 else size
             yield Trial(operation, dtype, _elements(operation, least // BYTES[dtype], members), groups)
 
 
