@@ -55,6 +55,12 @@ def test_a_module() -> None:
     assert (found.module, found.arguments, found.ranks) == ("pkg.train", ("--x",), 2)
 
 
+def test_a_number_of_ranks_that_is_left_to_the_host_is_said() -> None:
+    found = understood("python -m torch.distributed.run --nproc-per-node=gpu train.py".split())
+    assert (found.ranks, found.ranks_by_host) == (None, "--nproc-per-node gpu")
+    assert not understood("python -m torch.distributed.run --nproc-per-node 2 train.py".split()).ranks_by_host
+
+
 def test_torchrun_is_run_by_the_interpreter_beside_it() -> None:
     found = understood([str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "8", "train.py"])
     assert (found.python, found.ranks) == (str(Path(sys.executable).with_name("python")), 8)

@@ -53,6 +53,10 @@ def check_memory_verb(asked: argparse.Namespace) -> int:
             "what accelerate would shard with FSDP or DeepSpeed is not known here",
             hint="without these options the forecast is of a rank that holds everything",
         )
+    if line.ranks_by_host and not asked.ranks:
+        raise UserError(
+            f"{line.ranks_by_host} leaves the number of ranks to the host", hint="say how many there will be: --ranks N"
+        )
     ranks = asked.ranks or line.ranks or 1
     longest = longest_in(asked.data) if asked.data else None
     say(f"running the script on tensors without content, for at most {asked.timeout:.0f} s (--timeout)")

@@ -50,6 +50,8 @@ class LaunchLine:
     """What the script's environment has besides."""
     shards: bool = False
     """`accelerate launch` would shard the model with FSDP or DeepSpeed."""
+    ranks_by_host: str = ""
+    """The option that leaves the number of ranks to the host it runs on: `--nproc-per-node gpu`."""
 
 
 def understood(command: list[str]) -> LaunchLine:
@@ -154,7 +156,8 @@ def _launched(python: str, words: list[str], configured: dict[str, str] | None =
     elif each.isdecimal() and nodes.isdecimal():
         ranks = int(each) * int(nodes)
     shards = "use_fsdp" in said or "use_deepspeed" in said
-    return replace(line, ranks=ranks, precision=said.get("mixed_precision", ""), shards=shards)
+    by_host = f"--nproc-per-node {each}" if each and not each.isdecimal() else ""
+    return replace(line, ranks=ranks, precision=said.get("mixed_precision", ""), shards=shards, ranks_by_host=by_host)
 
 
 def _accelerated(python: str, words: list[str]) -> LaunchLine:
