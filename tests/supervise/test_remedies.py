@@ -20,6 +20,7 @@ from keepstep.model.facts.resource import DeviceMemoryExhausted, LimitReached
 from keepstep.model.facts.training import CheckpointDamaged, CheckpointUnreadable
 from keepstep.model.finding import Confidence, Finding, Safety, Severity, Standing
 from keepstep.model.report import Report, Verdict
+from keepstep.parse.formats.tensor_bundle import bytes_of_shards
 from keepstep.store.ledger.file_sums import sums_of
 from keepstep.store.ledger.manifest import Manifest, write
 from keepstep.supervise.decide import remedy
@@ -183,9 +184,10 @@ def test_what_cannot_be_told_is_left_alone(tmp_path: Path) -> None:
 def test_tensorflows_list_of_checkpoints_names_the_older_one(tmp_path: Path) -> None:
     folder = tmp_path / "tf"
     folder.mkdir()
+    index = (Path(__file__).parents[1] / "data" / "tensor_bundle" / "ckpt-405.index").read_bytes()
     for number in (1, 2):
-        (folder / f"ckpt-{number}.index").write_bytes(b"index")
-        (folder / f"ckpt-{number}.data-00000-of-00001").write_bytes(b"data")
+        (folder / f"ckpt-{number}.index").write_bytes(index)
+        (folder / f"ckpt-{number}.data-00000-of-00001").write_bytes(bytes(bytes_of_shards(index)[0]))
     listed = folder / "checkpoint"
     listed.write_text(
         'model_checkpoint_path: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-2"\n'
