@@ -38,7 +38,7 @@ model = torch.nn.Linear(4, 1)
 for batch in torch.utils.data.DataLoader(Samples(), batch_size=2):
     loss = model(batch).sum()
     if sys.argv[1] == "backward": Identity.apply(loss).backward()
-    if sys.argv[1] == "save": torch.save({}, "/nowhere/at/all.pt")
+    if sys.argv[1] == "save": torch.save({}, "missing/folder/of.pt")
 """
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -690,3 +691,10 @@ def test_the_record_of_a_deleted_checkpoint_goes_and_leaves_no_folder(tmp_path: 
     shutil.rmtree(folder)
     manifest.forget_deleted(kept, other)
     assert not (tmp_path / ".keepstep").exists()
+
+
+@pytest.mark.parametrize("name", ["missing/of.pt", "missing/folder/of.pt", "checkpoint-20/of.pt"])
+def test_no_folder_is_made_for_a_save_into_one_that_is_missing(tmp_path: Path, name: str) -> None:
+    with contextlib.suppress(OSError):
+        manifest.begin(tmp_path / name)
+    assert {each.name for each in tmp_path.iterdir()} <= {".keepstep"}

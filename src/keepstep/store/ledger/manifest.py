@@ -117,9 +117,10 @@ def forget_deleted(path: Path, manifest: Manifest) -> None:
 
 
 def begin(path: Path, rank: int = 0) -> None:
-    """A save begins: if it does not come to its end, that is known later. For files, and for folders that are there."""
+    """A save begins: if it does not come to its end, that is known later. For files, and for folders that are there.
+    Makes no folder but keepstep's own: a save into a folder that is missing may be meant to fail."""
     place = _place(path)
-    if not path.is_dir():
+    if place not in (path, path.parent) and place.parents[2].is_dir():
         make_private(place)
     write_whole(place / _mark(path, rank), b"")
 
