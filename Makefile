@@ -30,7 +30,7 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults silent-faults fault-storm goodput-storm first-screens threshold-swings shrink-series docs clean
+.PHONY: help setup demo test test-all lint unit plain fuzz mutants lowest dist-check lock lab lab-old guests bench checkpoint-faults silent-faults fault-storm goodput-storm first-screens threshold-swings shrink-series shrink-lab docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
@@ -53,6 +53,7 @@ help:
 	@echo 'make first-screens  count in how many broken runs the first screens of top and watch name rank and cause'
 	@echo 'make threshold-swings  count the alerts of values that swing around the usual limits (as root; a quarter of an hour)'
 	@echo 'make shrink-series  make programs with planted bugs smaller, and count those that fail for another reason (hours)'
+	@echo 'make shrink-lab     make scenarios of the lab smaller, drawn by a seed (hours)'
 	@echo 'make docs    write the pages that are made from code, and build the site into site/ (offline, once set up)'
 	@echo 'make clean   remove everything that was made here, the environments too'
 
@@ -198,6 +199,9 @@ threshold-swings: setup
 # Programs with a planted bug, made smaller by real trials: hours on two cores.
 shrink-series: setup
 	$(BIN)/python -m benchmarks.shrink_series --cases 6 --seed 1
+
+shrink-lab: setup
+	$(BIN)/python -m benchmarks.shrink_lab --cases 24 --seed 1 --budget 8m
 
 docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules tests/rules/fires
