@@ -322,16 +322,20 @@ class Session(Peers):
     def trains_in(self, size: int, framework: str) -> None:
         """The first step runs, in a world of ``size``: a rank that trains alone is reported now."""
         self.framework = framework
-        if self.buddy_every and framework != "torch":
-            self.no_buddies_in(framework)
-        elif self._no_number and BUDDIES not in self.off:
-            self.uncovered(BUDDIES, f"KEEPSTEP_BUDDY={self._no_number} is no number of steps")
-            self.say(f"no buddy steps: KEEPSTEP_BUDDY={self._no_number} is no number of steps")
+        self.answer_buddies(framework)
         self._tell_world(size, None, at_step=True)
         meant = own_rank.of_environment(self._env)
         if size == 1 and (meant.world or 1) > 1:
             formed = f"{meant.said_by} means a world of {meant.world} ranks, but {framework} formed none"
             self.say(f"trains alone: {formed}; every rank trains its own model")
+
+    def answer_buddies(self, framework: str) -> None:
+        """A training begins: were buddy steps asked for that cannot be?"""
+        if self.buddy_every and framework != "torch":
+            self.no_buddies_in(framework)
+        elif self._no_number and BUDDIES not in self.off:
+            self.uncovered(BUDDIES, f"KEEPSTEP_BUDDY={self._no_number} is no number of steps")
+            self.say(f"no buddy steps: KEEPSTEP_BUDDY={self._no_number} is no number of steps")
 
     def no_buddies_in(self, framework: str) -> None:
         """They were asked for, and cannot be."""

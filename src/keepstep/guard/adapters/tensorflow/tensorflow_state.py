@@ -100,6 +100,8 @@ class TensorFlowState:
         self.first_step_done = True
         if not self.alone_by_design and (self.formed or self.joined or _meant_by_tf_config()):
             self.session.trains_in(self.world, "tensorflow")
+        else:
+            self.session.answer_buddies("tensorflow")
 
     def _look_for_steps(self) -> None:
         session = self.session
