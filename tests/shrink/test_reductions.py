@@ -60,14 +60,18 @@ class InThisProcess(Search):
 
 
 def searched(
-    text: str, failing: int, reduce: Sequence[Callable[[Search], None]], words: tuple[str, ...] = ()
+    text: str,
+    failing: int,
+    reduce: Sequence[Callable[[Search], None]],
+    words: tuple[str, ...] = (),
+    idle: Sequence[int] = (),
 ) -> InThisProcess:
     trials = Trials(".", (), {})
     try:
         launch = JobCommand(python="python", script="job.py", words=words, ranks=None, by="python")
         search = InThisProcess(trials, launch, {}, 60.0)
         search.program = Program({"job.py": text})
-        search.executed = {("job.py", line) for line in range(1, len(text.splitlines()) + 1)}
+        search.executed = {("job.py", line) for line in range(1, len(text.splitlines()) + 1) if line not in idle}
         failure = Failure("failed", "user.code_exception", "", "", "only", at=(("job.py", failing),))
         search._begin_with(failure, Edits(words=words))
         for each in reduce:
@@ -149,6 +153,62 @@ def test_options_are_constants_and_what_only_hands_them_on_goes(monkeypatch: pyt
     left = search.program.made(search.best)["job.py"].text
     assert left.startswith("def share():\n    return 6 * 4 / 0\n") and left.endswith("Half().half()\nshare()\n"), left
     assert search.best.words == () and search.count == 3
+
+
+LOADS = """\
+import json as np
+
+
+def load(path, count):
+    return 1 / count
+
+
+np.loads("1")
+rows = [np.load(open(path)) for path in []]
+load(np, 0)
+"""
+
+
+def test_a_function_of_a_module_is_not_the_programs_own_of_that_name() -> None:
+    search = searched(LOADS, 5, [parameters])
+    left = search.program.made(search.best)["job.py"].text
+    assert "np.load(open(path))" in left and "load(0)" in left and search.count == 1
+
+
+IDLE = """\
+import argparse
+
+
+def load(path):
+    print(path)
+    state = [path]
+    return len(state)
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--parts", type=int, default=0)
+step = load("x") if [] else 0
+if [1]:
+    print("said")
+with open(__import__("os").devnull) as read:
+    rows = read.readlines()
+for parts in [parser.parse_args().parts]:
+    print(rows, step, 1 / parts)
+"""
+
+
+def test_one_statement_that_must_stay_does_not_keep_the_others() -> None:
+    search = searched(IDLE, 18, [reductions.at_once], idle=(5, 6, 7))
+    left = search.program.made(search.best)["job.py"].text
+    assert search.count == 1 and "said" not in left and left.count("\n    ") == 3, left
+
+
+def test_what_names_tell_is_not_tried() -> None:
+    search = searched(IDLE, 18, [reductions.wrappers])
+    assert "if [1]" not in search.program.made(search.best)["job.py"].text
+    assert all("with open" in each for each in search.tried)
+    search = searched(IDLE, 18, [reductions.statements])
+    assert all("--parts" in each for each in search.tried)
 
 
 HOOKS = """\

@@ -67,6 +67,8 @@ class Names:
             if owner is not None and ((ran and _is_called_by_others(each)) or _is_parents(each, owner)):
                 self._needs[uid(each)] = uid(owner)
         self._own = {name for names in self.binds.values() for name in names if name.startswith(".")}
+        self._of_others = {name for each in self._statements if not _is_option(each) for name in self.binds[uid(each)]}
+        """Attributes that something else than a parser of options sets."""
         self._ends = [(uid(each), ways) for each in self._statements for ways in ends_of_loop(program, each)]
         """Of each loop: the statements of which one must stay, or a program that no longer fails never ends."""
         self.unreached: set[Node] = set()
@@ -75,14 +77,16 @@ class Names:
     def closed(self, edits: Edits, kept: set[Node]) -> Edits | None:
         """The edits, and the removal of everything that uses what is no longer bound. None if that is in ``kept``."""
         removed, uses = set(edits.removed), self.uses_now(edits)
+        for node in edits.unwrapped:  # all but the body goes: `else`, `except`
+            removed |= {uid(each) for body in list(bodies(self._at(node)))[1:] for each in body}
         values = bool(edits.replaced or any(isinstance(self._program.nodes[node], ast.keyword) for node in removed))
         while True:
             left = [each for each in self._statements if not self._is_gone(each, removed)]
             bound: dict[Node, set[str]] = defaultdict(set)
             attributes: set[str] = set()
             for each in left:
-                if isinstance(each, ast.AugAssign):
-                    continue  # it changes what another statement binds
+                if isinstance(each, ast.AugAssign) or uid(each) in edits.unwrapped:
+                    continue  # it changes what another statement binds, or only its body is left
                 binds = self.binds[uid(each)]
                 if isinstance(each, (ast.Import, ast.ImportFrom)):
                     binds = {_name_of(alias) for alias in each.names if uid(alias) not in removed}
@@ -94,10 +98,11 @@ class Names:
                         bound[uid(each)] |= _parameters(each)  # one that is gone was not used
             # of an attribute nobody knows who else sets it (`args.steps` and `self.steps`): what is kept may try it
             may_try = kept - self.unreached
+            tried = attributes | (self._own & self._of_others)
             lost = [
                 each
                 for each in left
-                if self._lacks(each, uses[uid(each)], bound, self._own if uid(each) in may_try else attributes, removed)
+                if self._lacks(each, uses[uid(each)], bound, tried if uid(each) in may_try else attributes, removed)
             ]
             remaining = {uid(each) for each in left}
             gone = {node for each in lost for node in self._lost(each, attributes, removed)}
@@ -123,7 +128,8 @@ class Names:
         places = [node for node, _ in edits.replaced] + [each for each in edits.removed if not self._is_statement(each)]
         changed = {self._statement_of(each) for each in places}
         now = {each: self._program.replaced(self._at(each), edits) for each in changed}
-        return {**self.uses, **{each: _used(node, self._fields) for each, node in now.items()}}
+        nothing: dict[Node, set[str]] = {each: set() for each in edits.unwrapped}
+        return {**self.uses, **{each: _used(node, self._fields) for each, node in now.items()}, **nothing}
 
     def _lost(self, node: ast.stmt, attributes: set[str], removed: set[Node]) -> set[Node]:
         """The statement that lacks something; of an import only the names that are nowhere, if others are left."""

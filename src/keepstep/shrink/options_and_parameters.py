@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -144,11 +145,14 @@ def parameters(search: Search) -> None:
 def _unused_parameters(search: Search) -> Iterator[frozenset[Node]]:
     program, uses = search.program, search.names.uses_now(search.best)
     left = list(search.left())
+    others = _other_modules(search)
     calls: dict[str, list[ast.Call]] = {}
     otherwise: set[str] = set()
     for each in left:
         calls_here = [part for part in own_parts(each) if isinstance(part, ast.Call)]
         for call in calls_here:
+            if getattr(getattr(call.func, "value", None), "id", "") in others:
+                continue  # `np.load(path)` is no call of the program's own `load`
             calls.setdefault(_last_name(call.func), []).append(call)
         now = list(own_parts(program.replaced(each, search.best)))
         called = {id(part.func) for part in now if isinstance(part, ast.Call)}
@@ -177,6 +181,18 @@ def _unused_parameters(search: Search) -> Iterator[frozenset[Node]]:
             given: list[ast.AST] = [call.args[number] for call in mine if number < min(len(plain), len(call.args))]
             given += [one for call in mine for one in call.keywords if one.arg == parameter.arg]
             yield frozenset({uid(parameter), *map(uid, given)})
+
+
+def _other_modules(search: Search) -> set[str]:
+    """The names of imports that are of no file of the program."""
+    own = {os.path.splitext(os.path.basename(path))[0] for path in search.program.texts}
+    return {
+        (alias.asname or alias.name).partition(".")[0]
+        for each in search.left()
+        if isinstance(each, (ast.Import, ast.ImportFrom))
+        for alias in each.names
+        if own.isdisjoint(f"{getattr(each, 'module', '') or ''}.{alias.name}".split("."))
+    }
 
 
 def _last_name(node: ast.AST) -> str:

@@ -40,9 +40,7 @@ LEAST_GAIN = 1
 def at_once(search: Search) -> None:
     """What most programs can do without, in one trial: what no rank ran, all variables, all ranks but one."""
     best, idle = search.best, _never_executed(search) | _talk(search)
-    if not search.allowed(_without(search, idle)):
-        idle = {node for node in idle if search.allowed(_without(search, [node]))}
-    gone = best.removed | idle
+    gone = best.removed | _together(search, sorted(idle))
     less = replace(best, removed=gone, unset=best.unset | set(_variables(search)))
     failure = search.failure
     alone = (best.ranks or 1) > 1 and failure.verdict != "hung" and not failure.cause.startswith(OF_COLLECTIVES)
@@ -232,16 +230,26 @@ def _reduce(search: Search, nodes: list[Node]) -> None:
 
     def goes(piece: list[Node]) -> bool:
         nonlocal refused
-        if set(piece) <= search.best.removed:
-            return True
-        if refused == STUBBORN:
-            return False
-        went = _with_what_follows(search, _without(search, piece))
-        refused = 0 if went else refused + 1
-        return went
+        if refused < STUBBORN and not (together := _together(search, piece)) <= search.best.removed:
+            went = _with_what_follows(search, _without(search, together))
+            refused = 0 if went else refused + 1
+        return set(piece) <= search.best.removed
 
     nodes = [node for node in nodes if node not in search.needed and search.allowed(_without(search, [node]))]
     delta_debugging.reduce(nodes, goes, lambda piece, depth: search.suspects(set(piece), depth))
+
+
+def _together(search: Search, nodes: list[Node]) -> set[Node]:
+    """Of these as many as may go in one trial: some may go alone, but not with the others."""
+    found: set[Node] = set()
+
+    def goes(piece: list[Node]) -> bool:
+        allowed = search.allowed(_without(search, found.union(piece)))
+        found.update(piece if allowed else ())
+        return allowed
+
+    delta_debugging.reduce(nodes, goes)
+    return found
 
 
 def _with_what_follows(search: Search, edits: Edits) -> bool:
@@ -281,9 +289,7 @@ def _may_run_once(search: Search, loop: ast.For | ast.While, left: list[ast.stmt
     inside = [each for each in left if loop in search.program.above(each)]
     leaves = [each for each in inside if isinstance(each, (ast.Break, ast.Continue))]
     own = [each for each in leaves if loop_of(search.program, each) is loop]
-    bound = search.names.binds[uid(loop)] if isinstance(loop, ast.For) else set()
-    used = {name for each in left if each is not loop for name in search.names.uses[uid(each)]}
-    return not own and not bound & used and uid(loop) not in search.best.unwrapped
+    return not own and uid(loop) not in search.best.unwrapped
 
 
 def parts(search: Search) -> None:
