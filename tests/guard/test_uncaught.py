@@ -127,8 +127,13 @@ def test_it_is_told_before_the_process_can_end(tmp_path: Path, body: str, how: s
             "try:\n    raise ValueError('boom')\nexcept ValueError:\n    def train():\n        try:\n"
             "            wait()\n        finally:\n            time.sleep(1)\n    train()"
         ),
+        (  # as TensorFlow asks each operation for an attribute while it traces
+            "def ask():\n    try:\n        raise ValueError('boom')\n    except ValueError as error:\n        wait()\n"
+            "        raise LookupError(str(error))\n"
+            "try:\n    ask()\nexcept LookupError:\n    pass"
+        ),
     ],
-    ids=["handled", "caught further out", "suppressed", "trains on in the handler"],
+    ids=["handled", "caught further out", "suppressed", "trains on in the handler", "becomes what is caught"],
 )
 def test_what_may_be_caught_is_not_told(tmp_path: Path, body: str) -> None:
     process = start(tmp_path, body)

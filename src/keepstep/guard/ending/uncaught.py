@@ -126,7 +126,9 @@ class LastWords:
         self._judge_at = now + AGAIN_S
         frame = sys._current_frames().get(thread)
         if frame is not None and is_leaving(frame, error) is WillExit.YES:
-            self.tell(error, "leaving")
+            active = sys._current_exceptions().get(thread)
+            if error is (active[1] if isinstance(active, tuple) else active):  # it was its frame, then
+                self.tell(error, "leaving")
         del frame
 
     def tell(self, error: BaseException, how: str) -> None:

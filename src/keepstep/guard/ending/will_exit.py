@@ -3,7 +3,8 @@
 
 A `finally` or a `with` that runs because of an exception passes it on when it is done, and so does an `except` that
 ends in `raise`. If nothing further out catches it, the thread is leaving, however long that block takes. If the
-source is not available, or some `except` further out may catch it, nothing is said.
+source is not available, or some `except` further out may catch it, nothing is said. An `except` that raises another
+exception is followed with that one's type: TensorFlow asks each operation for an attribute that way when it traces.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ SWALLOWS = re.compile(r"(?i)suppress|raises|ignor|retr|attempt|catch|swallow|tol
 EXITS = ("exit", "_exit", "quit", "abort")
 
 
+Kind = type[BaseException]
+
+
 class WillExit(Enum):
     YES = "yes"
     NO = "no"
@@ -52,15 +56,17 @@ def is_leaving(frame: FrameType, error: BaseException) -> WillExit:
         at = at.f_back
     if at is None:
         return WillExit.UNKNOWN
-    how = _in_the_block(at, lines[at], error)
+    how, kinds = _in_the_block(at, lines[at], type(error))
     if how is not WillExit.YES:
         return how
     further: FrameType | None = at.f_back
     while further is not None:
         if not any(name in further.f_code.co_filename for name in PASS_ON) and not _is_start_of_child(further):
             tree = _tree(further.f_code.co_filename)
-            if tree is None or _may_catch(further, _guarding(tree, further.f_lineno), error):
+            passed = None if tree is None else _let_through(further, _guarding(tree, further.f_lineno), kinds)
+            if passed is None:
                 return WillExit.UNKNOWN
+            kinds = passed
         further = further.f_back
     return WillExit.YES
 
@@ -70,27 +76,33 @@ def _is_start_of_child(frame: FrameType) -> bool:
     return frame.f_code.co_filename == "<string>" and "--multiprocessing-fork" in sys.orig_argv
 
 
-def _in_the_block(frame: FrameType, raised: int, error: BaseException) -> WillExit:
-    """In the last frame the exception came through: which block is it in now, and what encloses that block?"""
+def _in_the_block(frame: FrameType, raised: int, kind: Kind) -> tuple[WillExit, set[Kind]]:
+    """In the last frame the exception came through: which block is it in now, what encloses that block, and which
+    exceptions may come out of it?"""
     tree = _tree(frame.f_code.co_filename)
     if tree is None:
-        return WillExit.UNKNOWN
+        return WillExit.UNKNOWN, set()
     now = frame.f_lineno
     inner: ast.stmt | None = None
-    how = WillExit.UNKNOWN
+    how, kinds = WillExit.UNKNOWN, {kind}
     for each in _around(tree, raised):
         if isinstance(each, ast.Try):
             if _spans(each.finalbody, now):
-                inner, how = each, WillExit.YES
+                inner, how, kinds = each, WillExit.YES, {kind}
             for handler in each.handlers:
                 if _spans(handler.body, now):
-                    inner, how = each, WillExit.YES if _ends(handler.body) else WillExit.NO
+                    passed = _raised_by(frame, handler, kind) if _ends(handler.body) else set()
+                    inner, how = each, WillExit.NO if passed == set() else WillExit.YES
+                    if passed is None:
+                        return WillExit.UNKNOWN, set()
+                    kinds = passed
         elif isinstance(each, (ast.With, ast.AsyncWith)) and each.lineno <= now < each.body[0].lineno:
-            inner, how = each, WillExit.YES
+            inner, how, kinds = each, WillExit.YES, {kind}
     if inner is None or how is not WillExit.YES:
-        return how
+        return how, set()
     outer = [each for each in _guarding(tree, inner.lineno) if each is not inner]
-    return WillExit.UNKNOWN if _may_catch(frame, outer, error) else WillExit.YES
+    passed = _let_through(frame, outer, kinds)
+    return (WillExit.UNKNOWN, set()) if passed is None else (WillExit.YES, passed)
 
 
 def _around(tree: ast.Module, line: int) -> Iterator[ast.stmt]:
@@ -115,31 +127,56 @@ def _guarding(tree: ast.Module, line: int) -> list[Guarding]:
     ]
 
 
-def _may_catch(frame: FrameType, guarding: Sequence[Guarding], error: BaseException) -> bool:
+def _let_through(frame: FrameType, guarding: Sequence[Guarding], kinds: set[Kind]) -> set[Kind] | None:
+    """What these exceptions have become behind the blocks; None where one of them may be caught."""
     function = frame.f_code.co_firstlineno
-    for each in guarding:
+    for each in reversed(guarding):
         if each.lineno < function:
             continue  # around the definition of the function, not around this call
         if not isinstance(each, ast.Try):
             if any(SWALLOWS.search(ast.unparse(item.context_expr)) for item in each.items):
-                return True
+                return None
             continue
-        for handler in each.handlers:
-            if _matches(frame, handler.type, error):
-                if not _ends(handler.body):
-                    return True
-                break
-    return False
+        passed = set[Kind]()
+        for kind in kinds:
+            handler = next((one for one in each.handlers if _matches(frame, one.type, kind)), None)
+            if handler is None:
+                passed.add(kind)
+                continue
+            raised = _raised_by(frame, handler, kind) if _ends(handler.body) else None
+            if raised is None:
+                return None
+            passed |= raised
+        kinds = passed
+    return kinds
 
 
-def _matches(frame: FrameType, kind: ast.expr | None, error: BaseException) -> bool:
+def _raised_by(frame: FrameType, handler: ast.ExceptHandler, kind: Kind) -> set[Kind] | None:
+    """The exceptions that an `except` block raises when it has caught this one; None where one is not known."""
+    ends = not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
+    found: set[Kind] = {SystemExit} if ends else set()
+    for each in ast.walk(handler):
+        if not isinstance(each, ast.Raise):
+            continue
+        if each.exc is None or (isinstance(each.exc, ast.Name) and each.exc.id == handler.name):
+            found.add(kind)
+            continue
+        made = each.exc.func if isinstance(each.exc, ast.Call) else each.exc
+        known = _look_up(frame, made)
+        if not (isinstance(known, type) and issubclass(known, BaseException)):
+            return None
+        found.add(known)
+    return found
+
+
+def _matches(frame: FrameType, name: ast.expr | None, kind: Kind) -> bool:
     """Whether an ``except`` takes this exception; where its name cannot be looked up, it may."""
-    if kind is None:
+    if name is None:
         return True
-    if isinstance(kind, ast.Tuple):
-        return any(_matches(frame, each, error) for each in kind.elts)
-    found = _look_up(frame, kind)
-    return isinstance(error, found) if isinstance(found, type) else True
+    if isinstance(name, ast.Tuple):
+        return any(_matches(frame, each, kind) for each in name.elts)
+    found = _look_up(frame, name)
+    return issubclass(kind, found) if isinstance(found, type) else True
 
 
 def _look_up(frame: FrameType, name: ast.expr) -> Any:
