@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from keepstep.guard.adapters.torch.numbers.fingerprints import Sums
+from keepstep.guard.adapters.torch.numbers.sums import Sums
 from keepstep.guard.agree.fingerprints import MOST_SHARE
 
 BAR = 0.7

@@ -15,6 +15,7 @@ from keepstep.guard.agree import fingerprints
 from keepstep.guard.agree.fingerprints import BASELINE, VARIABLE, Fingerprints, Interval, Look
 from keepstep.guard.exchange import SharedFolder, key_of
 from keepstep.guard.own_rank import Identity
+from keepstep.signals.two_replicas import StepsAgain
 
 NAMES = ("a", "b", "c", "d")
 
@@ -22,10 +23,11 @@ NAMES = ("a", "b", "c", "d")
 class Rank:
     """The session of one rank, as far as fingerprints need it: its words go through a real folder."""
 
-    def __init__(self, rank: int, folder: Path, strict: bool = False, **env: str) -> None:
-        self.who = Identity(rank=rank, world=3)
+    def __init__(self, rank: int, folder: Path, strict: bool = False, world: int = 3, **env: str) -> None:
+        self.who = Identity(rank=rank, world=world)
         self.exchange = SharedFolder(folder)
-        self.strict, self.steps = strict, 0
+        self.strict, self.steps, self.usual_step_s = strict, 0, 1.0
+        self.again: Any = None
         self.pulse = self.ledger = self
         self.notes: list[dict[str, Any]] = []
         self.suspects: list[int] = []
@@ -58,7 +60,8 @@ class Rank:
         self.fingerprints.add(
             Look(
                 subject="model",
-                ranks=(0, 1, 2),
+                ranks=tuple(range(self.who.world or 0)),
+                again=self.again,
                 number=number,
                 step=number,
                 exchanged=at,
@@ -266,3 +269,52 @@ def test_replicas_of_one_process_that_became_nan_together_are_told(tmp_path: Pat
     (note,) = rank.notes
     assert (note["replicas"], note["step"], note["finite_at"]) == (3, 24, 16)
     assert rank.suspects == [16]
+
+
+def two_that_differ(folder: Path, again: Any, strict: bool = False) -> list[Rank]:
+    ranks = [Rank(rank, folder, strict=strict, world=2) for rank in range(2)]
+    for rank in ranks:
+        rank.again = again(rank.who.rank) if again is not None else None
+    agree(ranks)
+    looks(ranks, 24, (1, (1, 2, 7, 4)))
+    for rank in (ranks[1], ranks[0], ranks[1], ranks[0]):
+        rank.fingerprints.turn()
+    return ranks
+
+
+def test_of_two_replicas_the_one_whose_repeat_is_odd_is_named(tmp_path: Path) -> None:
+    asked = []
+
+    def again(rank: int) -> Any:
+        def repeat(names: Sequence[str], start: int, answer: Any) -> None:
+            asked.append((rank, tuple(names), start))
+            answer(lambda: StepsAgain(steps=4, unlike=4 if rank == 1 else 0))
+
+        return repeat
+
+    ranks = two_that_differ(tmp_path, again)
+    odd, which = ranks[0].notes
+    assert (odd["ranks"], odd["majority"], odd["tensor"]) == ((0, 1), False, "c")
+    assert (which["ranks"], which["of"], which["tensor"], which["sure"]) == ((1,), (0, 1), "c", True)
+    assert sorted(asked) == [(0, ("c",), asked[0][2]), (1, ("c",), asked[0][2])] and asked[0][2] >= 28
+    looks(ranks, 48, (1, (9, 2, 7, 4)))
+    assert len(asked) == 2  # asked once for each model
+
+
+def test_of_two_replicas_whose_steps_cannot_be_repeated_none_is_named(tmp_path: Path) -> None:
+    (_, which) = two_that_differ(tmp_path, None)[0].notes
+    assert which["ranks"] == () and "cannot be repeated" in which["why"]
+
+
+def test_a_replica_that_never_answers_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with clock(monkeypatch) as now:
+        ranks = two_that_differ(tmp_path, lambda rank: lambda names, start, answer: None, strict=True)
+        ranks[0].look(32, GOOD)  # strict stops when it is known which one is wrong
+        assert len(ranks[0].notes) == 1
+        now[0] += 500.0
+        ranks[0].fingerprints.turn()
+        assert "no answer in time" in ranks[0].notes[1]["why"]
+        with pytest.raises(OutOfStep):
+            ranks[1].look(40, GOOD)

@@ -13,6 +13,8 @@ from tests.guard.torch_ranks import ranks
 from tests.lazy_framework import lazy_framework
 
 SCRIPT = Path(__file__).with_name("replicas_training.py")
+TWO = Path(__file__).with_name("two_replicas_training.py")
+ROOT = str(Path(__file__).parents[2])
 LAWFUL = "plain", "no_broadcast", "unused", "local_sgd", "no_sync", "bypassed", "average_on_rank_0", "apart"
 
 
@@ -44,9 +46,35 @@ def test_shards_that_two_ranks_hold_alike_are_compared_with_each_other_and_with_
         ], run.logs()
 
 
+OF_TWO = {
+    "once:1": ([], "happened once"),
+    "huge:0": ([0], "holds"),
+    "stuck:1": ([1], "double precision"),
+    "erring:0": ([0], "gave other bits"),
+    "outside:1": ([1], "between two steps"),
+    "clipped:1": ([], "gradients differ"),
+    "closure:0": ([], "happened once"),
+}
+
+
+@pytest.mark.frameworks("torch")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "faults", [("once:1", "erring:0"), pytest.param(tuple(OF_TWO), marks=pytest.mark.long)], ids=["two", "all"]
+)
+def test_of_two_replicas_the_wrong_one_is_named_or_it_is_said_why_not(tmp_path: Path, faults: tuple[str, ...]) -> None:
+    with ranks(tmp_path, *faults, count=2, script=TWO, KEEPSTEP_FINGERPRINTS="8", PYTHONPATH=ROOT) as run:
+        assert run.ended() == [0, 0], run.logs()
+        found = [note["fields"] for note in run.notes("OddOfTwo")]
+        assert [each["ranks"] for each in found] == [OF_TWO[each][0] for each in faults], run.logs()
+        for fault, each in zip(faults, found, strict=True):
+            assert OF_TWO[fault][1] in each["why"]
+            assert fault.partition(":")[0] in each["tensor"]
+
+
 def test_a_changed_bit_and_swapped_words_change_the_sums() -> None:
     torch = lazy_framework("torch")
-    from keepstep.guard.adapters.torch.numbers.fingerprints import Sums
+    from keepstep.guard.adapters.torch.numbers.sums import Sums
 
     sums = Sums(torch)
 

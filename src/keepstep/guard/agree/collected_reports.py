@@ -23,7 +23,7 @@ TOLD = frozenset(
     {
         "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded",
         "RankRaised", "CollectivesIssued", "LossNotFinite", "FirstNonFinite", "NeverExchanged", "DevicesLeft",
-        "ComputedOdd", "ReplicaOdd", "ReplicasNotFinite", "LeftItsPast",
+        "ComputedOdd", "OddOfTwo", "ReplicaOdd", "ReplicasNotFinite", "LeftItsPast",
     }
 )  # fmt: skip
 MOST = 200

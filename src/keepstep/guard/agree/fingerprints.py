@@ -9,13 +9,14 @@ different processors round differently. A finding goes to all ranks: what they s
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from keepstep.base.wording import ranks as say_ranks
 from keepstep.errors import OutOfStep
 from keepstep.guard.exchange import key_of
 from keepstep.signals.fingerprints import Apart, apart, digest
+from keepstep.signals.two_replicas import StepsAgain, which
 
 if TYPE_CHECKING:
     from keepstep.guard.protocols import ComparesNumbers
@@ -50,6 +52,11 @@ LOST = 0.5
 """Where a larger share of the tensors became NaN or infinite, it is the training, not gradients or a metric."""
 LONGEST_S = 120.0
 """How long the first rank waits for what the others saw in a look."""
+AGAIN, AGAIN_AFTER_S, MOST_NAMES = "numbers-again", 2.5, 8
+"""Two replicas repeat a step some seconds after a difference was found, when both have heard of it."""
+NO_REPEAT = "a step of this kind of training cannot be repeated from outside"
+Answer = Callable[[Callable[[], StepsAgain | None]], None]
+"""Takes what reads the result once the device has it."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,6 +77,8 @@ class Look:
     read: Callable[[], Sequence[Sequence[int]] | None]
     promised: bool = False
     """The framework has made them equal, and keeps them so."""
+    again: Callable[[Sequence[str], int, Answer], None] | None = None
+    """Make some steps twice, from a number on, and look at these tensors."""
     at: float = field(default_factory=time.monotonic)
 
 
@@ -94,6 +103,16 @@ class _Known:
     finite_at: int | None = None
     """The last look at which most tensors were finite."""
     published: int = 0
+
+
+@dataclass(eq=False)
+class _OfTwo:
+    """Two replicas that differ, while both ranks repeat some steps."""
+
+    look: Look
+    names: tuple[str, ...]
+    until: float
+    answers: dict[int, StepsAgain] = field(default_factory=dict)
 
 
 class Interval:
@@ -152,6 +171,12 @@ class Fingerprints:
         self._found: str | None = None
         self._heard: dict[int, str] = {}
         self._leaders: set[int] = set()
+        self._asked: dict[str, _OfTwo] = {}
+        """By subject: what this rank, as the first of the two, wants to know."""
+        self._reading: dict[str, Callable[[], StepsAgain | None] | None] = {}
+        """By subject: this rank's steps that it repeats."""
+        self._patience_until = 0.0
+        """Strict mode lets both ranks end that first."""
 
     # --- for the adapters
 
@@ -201,7 +226,7 @@ class Fingerprints:
         self._put(FOUND, text, leader)
 
     def stop_if_strict(self) -> None:
-        if self._found is not None and self._session.strict:
+        if self._found is not None and self._session.strict and time.monotonic() > self._patience_until:
             raise OutOfStep(self._found, hint="KEEPSTEP=on only reports it; `keepstep why` says more")
 
     def _begin(self) -> None:
@@ -221,6 +246,7 @@ class Fingerprints:
             for subject, known in list(self._known.items()):
                 self._compare(subject, known)
             self._hear()
+            self._read_repeats()
         except OutOfStep:
             raise
         except Exception as error:  # the service ends with the first rank that leaves
@@ -289,6 +315,66 @@ class Fingerprints:
             return
         for each in found:
             self._tell(known, each, look.names, look.step, [], len(look.ranks))
+        if len(look.ranks) == 2 and look.subject not in self._asked and look.ranks[0] in self._heard:
+            self._ask_both(look, [look.names[place] for each in found for place in each.tensors])
+
+    # --- which of two
+
+    def _ask_both(self, look: Look, names: Sequence[str]) -> None:
+        """Both ranks make some steps twice, from one that none of them has begun."""
+        kept, step_s = tuple(names[:MOST_NAMES]), self._session.usual_step_s or 0.1
+        start = look.number + max(4, int((time.monotonic() - look.at + AGAIN_AFTER_S) / step_s))
+        patience_s = LONGEST_S + 20 * step_s
+        self._asked[look.subject] = _OfTwo(look, kept, time.monotonic() + patience_s)
+        self._repeat(look, kept, start)
+        said = json.loads(self._heard[look.ranks[0]]) | {"again": [look.subject, kept, start]}
+        self._heard[look.ranks[0]] = text = json.dumps(said)
+        self._put(FOUND, text, look.ranks[0])
+
+    def _repeat(self, look: Look, names: Sequence[str], start: int) -> None:
+        subject = look.subject
+        if look.again is None:
+            self._reading[subject] = lambda: StepsAgain(why=NO_REPEAT)
+            return
+        self._reading[subject] = None
+        self._patience_until = time.monotonic() + LONGEST_S
+        look.again(names, start, functools.partial(self._reading.__setitem__, subject))
+
+    def _read_repeats(self) -> None:
+        own, session = self._session.who.rank or 0, self._session
+        for subject, read in list(self._reading.items()):
+            if read is None or (answer := read()) is None:
+                continue
+            del self._reading[subject]
+            if subject in self._asked:
+                self._asked[subject].answers[own] = answer
+            else:
+                self._patience_until = 0.0
+                self._put(f"{AGAIN}/{subject}", json.dumps(asdict(answer)))
+        for subject, of_two in self._asked.items():
+            if of_two.until == inf:
+                continue  # told
+            other = of_two.look.ranks[1]
+            if other not in of_two.answers and (text := session.heard_from(f"{AGAIN}/{subject}", other)):
+                of_two.answers[other] = StepsAgain(**json.loads(text))
+            late = [rank for rank in of_two.look.ranks if rank not in of_two.answers]
+            if not late or time.monotonic() > of_two.until:
+                of_two.answers |= {rank: StepsAgain(why="it gave no answer in time") for rank in late}
+                of_two.until = inf
+                self._tell_which(of_two)
+
+    def _tell_which(self, of_two: _OfTwo) -> None:
+        found, look = which(of_two.answers), of_two.look
+        if found.rank is None:
+            words = f"which of {say_ranks(look.ranks)} is wrong is not established: {found.words}"
+        else:
+            likely = "" if found.sure else "probably "
+            words = f"of {say_ranks(look.ranks)}, rank {found.rank} is {likely}wrong: {found.words}"
+        fields = {"ranks": () if found.rank is None else (found.rank,), "of": look.ranks, "tensor": of_two.names[0]}
+        self._session.note("OddOfTwo", fields | {"step": look.step, "sure": found.sure, "why": found.words}, words)
+        self._session.say(words)
+        self._session.flush()
+        self._patience_until = 0.0
 
     def _differing(
         self,
@@ -407,6 +493,10 @@ class Fingerprints:
                 self._heard[leader] = text
                 said = json.loads(text)
                 self._suspect(int(said["agreed"]), str(said["words"]))
+                if "again" in said:
+                    subject, names, start = said["again"]
+                    for look in [each[0] for each in self._known[subject].own.values()][-1:]:
+                        self._repeat(look, names, start)
 
     def _suspect(self, agreed: int, words: str) -> None:
         self._found = words

@@ -117,6 +117,22 @@ class ReplicaOdd(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OddOfTwo(Fact):
+    """Two replicas differed, and both ranks repeated their next steps to learn which one is wrong."""
+
+    ranks: tuple[int, ...] = ()
+    """The wrong one; none where it is not established."""
+    of: tuple[int, ...]
+    """The two."""
+    tensor: str
+    step: int
+    """At which they were seen to differ."""
+    sure: bool = False
+    why: str
+    """What shows it, or why nothing does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicasNotFinite(Fact):
     """Most tensors are NaN or infinite in all replicas alike: an exchange had spread it when the guards looked."""
 

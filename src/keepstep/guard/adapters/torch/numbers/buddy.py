@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.base.wording import count
 from keepstep.base.wording import ranks as say_ranks
-from keepstep.guard.adapters.torch.numbers.fingerprints import PLACES, Sums
+from keepstep.guard.adapters.torch.numbers.fingerprints import PLACES
 from keepstep.guard.adapters.torch.numbers.recompute import FirstTime, Given, NotRepeatable, packed, repeat, unpacked
+from keepstep.guard.adapters.torch.numbers.sums import Sums
 from keepstep.guard.adapters.torch.store import base_of
 from keepstep.guard.adapters.torch.world import own_store
 from keepstep.guard.import_hook import after_import

@@ -12,18 +12,19 @@ was told to ignore, models whose gradients a hook of the user's exchanges, and t
 
 from __future__ import annotations
 
+import functools
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keepstep.guard.agree.fingerprints import MOST_TENSORS, OF_MODEL, Interval, Look
+from keepstep.guard.adapters.torch.numbers.step_again import StepAgain
+from keepstep.guard.adapters.torch.numbers.sums import Sums
+from keepstep.guard.agree.fingerprints import MOST_TENSORS, OF_MODEL, Answer, Interval, Look
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.torch_state import TorchState
 
-LINE = 1024
-"""Words."""
 PLACES = ("cpu", "cuda")
 ESTIMATED_RATE = {"cpu": 1e9, "cuda": 1e12}
 """Bytes per second, before a look has shown it."""
@@ -70,6 +71,8 @@ class Replicas:
                 return
         if own.number >= own.interval.next:
             self._look(own, optimizer)
+            if own.again is not None:
+                own.interval.next = min(own.interval.next, own.again[1] - 1)
 
     def _interval(self) -> Interval:
         return Interval(self._state.session.fingerprints.asked)
@@ -102,6 +105,12 @@ class Replicas:
         began = time.perf_counter()
         if own.held != tuple(id(each) for group in optimizer.param_groups for each in group["params"]):
             self._find(own, optimizer)
+        if own.again is not None and own.number >= own.again[1] - 1:
+            names, _, answer = own.again
+            own.again = None
+            StepAgain(torch, optimizer, own.names, names, answer, own.number)
+            own.interval.skip(own.number)
+            return
         if own.over or self._is_unusual(own):
             return
         device = next(
@@ -128,6 +137,7 @@ class Replicas:
             exchanged=self._state.sequence(_group(own.models[0]())),
             names=tuple(name for name, _ in tensors),
             read=result.read,
+            again=functools.partial(_ask_again, own),
         )
         own.interval.looked(own.number, max(time.perf_counter() - began, own.device_s))
         result.timed = own
@@ -162,6 +172,14 @@ class _Stepped:
         self.ranks: tuple[int, ...] = ()
         self.device_s = 0.0
         """What the device needed for the last look, once that is known."""
+        self.again: tuple[Sequence[str], int, Answer] | None = None
+        """Of which tensors steps are to be made twice, and from which step on."""
+
+
+def _ask_again(own: _Stepped, names: Sequence[str], start: int, answer: Answer) -> None:
+    """By the guard's thread."""
+    own.again = (names, start, answer)
+    own.interval.next = min(own.interval.next, start - 1)
 
 
 def group_of_shards(model: Any) -> Any:
@@ -201,92 +219,3 @@ def _tensors(torch: Any, own: _Stepped, optimizer: Any, device: Any) -> Iterator
                     and not each.is_quantized
                 ):
                     yield (name if what is None else f"{what} of {name}"), each
-
-
-class Sums:
-    """Two sums of each tensor, by the device."""
-
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self._words = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
-        self._weights: dict[Any, Any] = {}
-
-    def of(self, tensors: Sequence[Any], *, by_column: bool) -> Result:
-        torch = self._torch
-        on_device = tensors[0].device.type == "cuda"
-        with torch.no_grad():
-            began = self._mark() if on_device else None
-            lines = torch.empty((len(tensors), LINE), dtype=torch.int64, device=tensors[0].device)
-            for tensor, line in zip(tensors, lines.unbind(), strict=True):
-                self.line(tensor, by_column, line)
-            sums = self.both(lines)
-            if not on_device:
-                return Result(sums, None, None)
-            host = torch.empty(sums.shape, dtype=sums.dtype, device="cpu", pin_memory=True)
-            host.copy_(sums, non_blocking=True)
-            return Result(host, began, self._mark())
-
-    def both(self, lines: Any) -> Any:
-        """The two sums of each line."""
-        return self._torch.stack((lines.sum(1), (lines * self._places(lines.device)).sum(1)))
-
-    def _mark(self) -> Any:
-        event = self._torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def line(self, tensor: Any, by_column: bool = False, out: Any = None) -> Any:
-        """Its words added up to one line, along rows or columns of a table: one operation on the device for most, and
-        as few calls as possible, since a GPU adds them up faster than the host asks for it."""
-        torch, words = self._torch, self.words(tensor)
-        rest = words.numel() % LINE
-        if not rest and words.numel():
-            table = words.view(-1, LINE) if by_column else words.view(LINE, -1)
-            return torch.sum(table, 0 if by_column else 1, dtype=torch.int64, out=out)
-        words = words.view(-1)
-        whole = words.numel() - rest
-        if not whole:
-            lines = torch.nn.functional.pad(words.to(torch.int64), (0, LINE - rest))
-        else:
-            table = words[:whole].view(-1, LINE) if by_column else words[:whole].view(LINE, -1)
-            lines = table.sum(0 if by_column else 1, dtype=torch.int64)
-            lines[:rest] += words[whole:]
-        return lines if out is None else out.copy_(lines)
-
-    def words(self, tensor: Any) -> Any:
-        """The bits as the widest integers that fit: a processor adds those fastest."""
-        size = tensor.element_size()
-        aligned = tensor.dim() and tensor.shape[-1] * size % 8 == 0 and tensor.storage_offset() * size % 8 == 0
-        if aligned and tensor.is_contiguous():
-            return tensor.view(self._torch.int64)
-        if not tensor.is_contiguous():  # channels last: the same bits in another order
-            order = sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim))
-            tensor = tensor.permute(order)
-        flat = tensor.reshape(-1)  # a copy where there are gaps in between
-        for width, kind in self._words:
-            if flat.numel() * size % width == 0 and flat.storage_offset() * size % width == 0:
-                return flat.view(kind)
-        raise ValueError(f"{tensor.dtype} cannot be read as integers")
-
-    def _places(self, device: Any) -> Any:
-        """Odd weights: a change of one word changes the sum, whatever it is."""
-        if device not in self._weights:
-            self._weights[device] = self._torch.arange(1, 2 * LINE, 2, dtype=self._torch.int64, device=device)
-        return self._weights[device]
-
-
-class Result:
-    """The sums, which a device may still be working on."""
-
-    def __init__(self, sums: Any, began: Any, done: Any) -> None:
-        self._sums, self._began, self._done = sums, began, done
-        self.timed: _Stepped | None = None
-
-    def read(self) -> list[tuple[int, int]] | None:
-        """By the guard's thread; None while the device works."""
-        if self._done is not None:
-            if not self._done.query():
-                return None
-            if self.timed is not None:
-                self.timed.device_s = self._began.elapsed_time(self._done) / 1e3
-        return list(zip(*self._sums.tolist(), strict=True))

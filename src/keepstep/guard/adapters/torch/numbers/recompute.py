@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstep.guard.adapters.torch.numbers.fingerprints import Sums
+from keepstep.guard.adapters.torch.numbers.sums import Sums
 from keepstep.signals.fingerprints import digest
 from keepstep.signals.recomputed import Computed
 
