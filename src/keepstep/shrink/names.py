@@ -67,7 +67,10 @@ class Names:
             if owner is not None and ((ran and _is_called_by_others(each)) or _is_parents(each, owner)):
                 self._needs[uid(each)] = uid(owner)
         self._own = {name for names in self.binds.values() for name in names if name.startswith(".")}
-        self._of_others = {name for each in self._statements if not _is_option(each) for name in self.binds[uid(each)]}
+        self._plain = {uid(each) for each in self._statements if _is_plain(each)}
+        self._options = {uid(each) for each in self._statements if _is_option(each)}
+        self._sets = {uid(each): _set(each) for each in self._statements}
+        self._of_others = {name for node, names in self.binds.items() if node not in self._options for name in names}
         """Attributes that something else than a parser of options sets."""
         self._ends = [(uid(each), ways) for each in self._statements for ways in ends_of_loop(program, each)]
         """Of each loop: the statements of which one must stay, or a program that no longer fails never ends."""
@@ -90,7 +93,7 @@ class Names:
                 binds = self.binds[uid(each)]
                 if isinstance(each, (ast.Import, ast.ImportFrom)):
                     binds = {_name_of(alias) for alias in each.names if uid(alias) not in removed}
-                bound[self._scope[uid(each)][0]] |= binds - (_set(each) & uses[uid(each)])
+                bound[self._scope[uid(each)][0]] |= binds - (self._sets[uid(each)] & uses[uid(each)])
                 attributes |= {name for name in self.binds[uid(each)] if name.startswith(".")}
                 if isinstance(each, SCOPES):
                     attributes |= {f".{each.name}"}
@@ -190,11 +193,12 @@ class Names:
                 and each.name in self._used_once
                 and not isinstance(next(self._program.above(each)), ast.ClassDef)
             ):
-                inside = {uid(node) for node in ast.walk(each) if isinstance(node, ast.stmt)}
-                found |= {uid(each)} if users[each.name] <= inside else set()
-            elif _is_plain(each) or (values and (isinstance(each, (ast.Assign, ast.AnnAssign)) or _is_option(each))):
+                found |= {uid(each)} if all(uid(each) in self._within[user] for user in users[each.name]) else set()
+            elif uid(each) in self._plain or (
+                values and (uid(each) in self._options or isinstance(each, (ast.Assign, ast.AnnAssign)))
+            ):
                 names_here = {name.removeprefix(".") for name in self.binds[uid(each)]}
-                by = attributes if _is_option(each) else users
+                by = attributes if uid(each) in self._options else users
                 if (
                     names_here
                     and names_here <= self._used_once

@@ -41,6 +41,8 @@ DOUBTS = (1, 4, 16)
 LONGER, MORE_LINES = 4, 1 << 14
 """A candidate that runs so many times more lines than the original, and so many more, is taken to go on for ever."""
 LARGEST_FILE = 4 << 20
+ALONG = {"torch": "torch._dynamo"}
+"""What a framework imports once it is used: the first step of an optimizer."""
 WARM = {"torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib", "flax", "numpy", "transformers", "lightning"}
 STATE = "state.json"
 ON_CPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
@@ -442,7 +444,7 @@ class Search:
 
 
 def _frameworks(script: str, root: str) -> set[str]:
-    """Those that the script imports, or a file of the user's that it imports."""
+    """The modules of frameworks that the script imports, or a file of the user's that it imports."""
     found: set[str] = set()
     waiting, seen = [Path(script)], set()
     while waiting:
@@ -455,7 +457,8 @@ def _frameworks(script: str, root: str) -> set[str]:
                 names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
                 for name in names:
-                    found |= {name.partition(".")[0]} & WARM
+                    top = name.partition(".")[0]
+                    found |= {top, name, ALONG.get(top, top)} if top in WARM else set()
                     parts = name.split(".")
                     folders = {Path(root), path.parent}
                     waiting += [each.joinpath(*parts).with_suffix(".py") for each in folders]
