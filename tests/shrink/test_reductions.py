@@ -203,6 +203,11 @@ def test_one_statement_that_must_stay_does_not_keep_the_others() -> None:
     assert search.count == 1 and "said" not in left and left.count("\n    ") == 3, left
 
 
+def test_the_last_look_begins_with_everything_that_is_left() -> None:
+    search = searched(IDLE, 18, [reductions.once_more])
+    assert search.count == 1 and "said" not in search.tried[0] and "print(path)" not in search.tried[0]
+
+
 def test_what_names_tell_is_not_tried() -> None:
     search = searched(IDLE, 18, [reductions.wrappers])
     assert "if [1]" not in search.program.made(search.best)["job.py"].text

@@ -211,18 +211,8 @@ def statements(search: Search) -> None:
 
 
 def once_more(search: Search) -> None:
-    """What was needed while more was there, until nothing goes for a while."""
-    refused = 0
-    for each in reversed(list(_open_to_trial(search))):
-        if uid(each) in search.kept | search.needed or not search.allowed(_without(search, [uid(each)])):
-            continue
-        trials = search.count
-        if not search.same(_without(search, [uid(each)])):
-            refused += search.count > trials
-        elif search.count > trials:
-            refused = 0
-        if refused == PATIENCE:
-            return
+    """What was needed while more was there: all of it first."""
+    _reduce(search, [uid(each) for each in reversed(list(_open_to_trial(search))) if uid(each) not in search.kept])
 
 
 def _reduce(search: Search, nodes: list[Node]) -> None:
