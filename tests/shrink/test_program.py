@@ -313,6 +313,16 @@ def test_modules_of_a_package_become_one() -> None:
     assert in_one(files, "jobs/train.py") is None
 
 
+def test_files_that_read_their_syntax_alike_become_one() -> None:
+    future = "from __future__ import annotations\n"
+    files = {
+        "train.py": future + "from model import Net\n\nnet = Net()\n",
+        "model.py": future + "class Net:\n    pass\n",
+    }
+    assert in_one(files, "train.py") == future + "\n\nclass Net:\n    pass\n\n\nnet = Net()\n"
+    assert in_one({**files, "train.py": "from model import Net\n\nnet = Net()\n"}, "train.py") is None
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -65,6 +65,7 @@ def searched(
     reduce: Sequence[Callable[[Search], None]],
     words: tuple[str, ...] = (),
     idle: Sequence[int] = (),
+    apart: Sequence[int] = (),
 ) -> InThisProcess:
     trials = Trials(".", (), {})
     try:
@@ -72,6 +73,7 @@ def searched(
         search = InThisProcess(trials, launch, {}, 60.0)
         search.program = Program({"job.py": text})
         search.executed = {("job.py", line) for line in range(1, len(text.splitlines()) + 1) if line not in idle}
+        search.apart = {("job.py", line) for line in apart}
         failure = Failure("failed", "user.code_exception", "", "", "only", at=(("job.py", failing),))
         search._begin_with(failure, Edits(words=words))
         for each in reduce:
@@ -257,3 +259,23 @@ def test_with_fewer_ranks_only_what_tells_the_failing_one_from_others_changes() 
     edits = reductions._as_many(search, replace(search.best, ranks=3), 2)
     text = search.program.made(edits)["job.py"].text
     assert "rank == 1 or (rank + 2) % 2 == 0 or rank > 2" in text and edits.ranks == 2
+
+
+LACKS = """\
+def rows(rank):
+    found = [0]
+    if rank != 1:
+        found.append(1)
+        print("more")
+    return found
+
+
+count = sum(rows(1))
+print(1 / count)
+"""
+
+
+def test_what_other_ranks_had_and_the_failing_one_lacked_stays() -> None:
+    search = searched(LACKS, 10, [reductions.at_once, reductions.statements, reductions.once_more], apart=(4, 5))
+    text = search.program.made(search.best)["job.py"].text
+    assert "if rank != 1:\n        found.append(1)\n    return" in text, text

@@ -47,6 +47,25 @@ def failure(**raised: Any) -> Failure:
     return found
 
 
+def test_where_the_rank_was_for_which_others_waited_is_part_of_the_failure() -> None:
+    program = Program({"job.py": TEXT})
+    found = []
+    for line in (1, 2):
+        frames = [{"file": "time.py", "line": 1}, {"file": "job.py", "line": line}, {"file": "job.py", "line": 3}]
+        stacks = [
+            {"fact": "StackDump", "rank": {"index": rank}, "fields": {"frames": frames[rank:]}} for rank in (0, 1)
+        ]
+        judged = failure_of({**seen(rank=0), "stacks": stacks}, program, program.made(Edits()), 2)
+        assert judged is not None
+        found.append(judged)
+    assert found[0].elsewhere == (("job.py", 1), ("job.py", 3)) and found[0].elsewhere == found[0].places[-2:]
+    assert difference(found[0], found[1]) == f"elsewhere: {found[1].elsewhere}"
+    both = common(found[0], found[1])
+    assert both is not None and difference(both, found[1]) is None
+    assert failure_of_json(json.loads(json.dumps(asdict(found[0])))) == found[0]
+    assert failure().elsewhere is None, "it raised itself"
+
+
 def test_the_same_failure_with_other_numbers_is_the_same() -> None:
     assert difference(failure(message="loss 12.5 at (3, 4)"), failure(message="loss 7 at (1, 2, 3)")) is None
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from keepstep.shrink.trial_process import _apart
+
 BEGIN = (
     "import runpy; from keepstep.guard.record import trial_record; trial_record.begin(); runpy.run_path('{}/job.py')"
 )
@@ -73,3 +75,14 @@ def test_a_rank_that_runs_more_lines_than_it_may_is_ended(tmp_path: Path) -> Non
     )
     told = [line for line in next(tmp_path.glob("*.lines")).read_text().splitlines() if line[0] == "N"]
     assert ran.returncode == 97 and told == ["N1024", "N2048", "N3000"]
+
+
+def test_only_a_rank_that_passed_the_failing_line_tells_what_the_other_lacked(tmp_path: Path) -> None:
+    failed = {"file": "job.py", "line": 7, "pid": 1, "at": 2.0}
+    (tmp_path / "1.lines").write_text("L1 job.py\nMrows\nL7 job.py\n")
+    (tmp_path / "2.lines").write_text("L1 job.py\nL4 a b.py\nL7 job.py\nN1024\nL8 job.py\n")
+    assert _apart([{**failed, "at": 3.0, "pid": 2}, failed], tmp_path) == [["a b.py", 4]]
+    (tmp_path / "2.lines").write_text("L1 job.py\nL4 a b.py\nL7 job.py\nN1024\n")  # it is there, and not beyond
+    assert _apart([failed], tmp_path) == []
+    (tmp_path / "2.lines").write_text("L4 a b.py\nL7 job.py\nE\n")  # it ended: did it raise, too?
+    assert _apart([failed], tmp_path) and not _apart([failed, {**failed, "at": 3.0, "pid": 2}], tmp_path)

@@ -70,6 +70,7 @@ def _absolute(node: ast.ImportFrom, file: str) -> str:
 def _fits(trees: Mapping[str, ast.Module], modules: Mapping[str, str], script: str) -> bool:
     bound: dict[str, str] = {}
     tops = {each.partition(".")[0] for each in modules}
+    future = _future(trees[script])
     for name, tree in trees.items():
         own = {id(node) for node in tree.body}
         for node in ast.walk(tree):
@@ -84,7 +85,7 @@ def _fits(trees: Mapping[str, ast.Module], modules: Mapping[str, str], script: s
                 )
                 if local and not (module in modules and plain and id(node) in own):
                     return False
-                if node.module == "__future__" and name != script:
+                if node.module == "__future__" and not _future(tree) <= future:
                     return False
             if name != script and isinstance(node, ast.Name) and node.id in SELF:
                 return False
@@ -92,6 +93,11 @@ def _fits(trees: Mapping[str, ast.Module], modules: Mapping[str, str], script: s
             if bound.setdefault(each, said) != said:
                 return False  # two files mean different things by one name
     return True
+
+
+def _future(tree: ast.Module) -> set[str]:
+    found = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    return {each.name for node in found for each in node.names}
 
 
 def _top_names(tree: ast.Module, file: str, modules: Mapping[str, str]) -> list[tuple[str, str]]:

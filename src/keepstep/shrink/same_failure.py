@@ -24,7 +24,7 @@ RELAYED, SPAWNED = "ProcessRaisedException", re.compile(r"-- Process (\d+) termi
 TRANSPORT = ("RuntimeError", "DistBackendError")
 ANY_RANK = "several"
 SAME = ("cause", "verdict", "raised", "signal", "at")
-STABLE = ("words", "again", "not_finite")
+STABLE = ("words", "again", "not_finite", "elsewhere")
 """Part of the failure where two runs of the original agree on it."""
 
 
@@ -56,6 +56,13 @@ class Failure:
     """Whether the same rank had passed the failing line before (of a hang or a crash: any rank)."""
     not_finite: Place | None = None
     """The first line after which a number of the failing rank was not finite."""
+    elsewhere: tuple[Place, ...] | None = None
+    """Where the rank was that let the others wait until they raised: its lines, from the inside."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The lines that belong to it."""
+        return (*self.at, *self.through, *(self.elsewhere or ()))
 
     @property
     def is_of_sizes(self) -> bool:
@@ -107,6 +114,8 @@ def failure_of(
     else:
         places = apart or tuple(_in_logs(seen, ranks, made))
     # how the transport tells one rank that another is out of step is chance
+    let_wait = first is not None and first["rank"] not in ranks
+    elsewhere = next(map(tuple, _stacks(seen, made, ranks[:1])), None) if let_wait else None
     lost = first is not None and root["cause"].startswith(OF_COLLECTIVES) and first["type"] in TRANSPORT
     if first is None and "again" in seen:
         passed = {carried(file, line, made) for file, line in seen["again"]}
@@ -128,6 +137,7 @@ def failure_of(
         numbers=tuple(NUMBER.findall(first["message"][:300])) if first and not lost else None,
         again=again,
         not_finite=not_finite,
+        elsewhere=elsewhere,
     )
 
 
@@ -153,7 +163,7 @@ def difference(wanted: Failure, found: Failure | None) -> str | None:
     if wanted.cause.startswith(OF_COLLECTIVES) and wanted.rule != found.rule:
         return f"rule: {found.rule}"
     for name in STABLE:
-        known = getattr(wanted, name) is not None and (name == "words" or found.again is not None)
+        known = getattr(wanted, name) is not None and (name in ("words", "elsewhere") or found.again is not None)
         if known and getattr(wanted, name) != getattr(found, name):
             return f"{name}: {getattr(found, name)}"
     if wanted.raised and wanted.through and wanted.through != found.through:
@@ -210,13 +220,14 @@ def _float(text: str) -> float | None:
 
 def without_places(failure: Failure) -> Failure:
     """For the same program in other files, where no line has the place that it had."""
-    return replace(failure, at=(), through=(), held=(), again=None, not_finite=None)
+    return replace(failure, at=(), through=(), held=(), again=None, not_finite=None, elsewhere=None)
 
 
 def failure_of_json(said: Mapping[str, Any]) -> Failure:
     """As `dataclasses.asdict` and JSON made it."""
     pairs = {name: tuple(map(tuple, said[name])) for name in ("at", "through", "held")}
     numbers, not_finite = (None if said[name] is None else tuple(said[name]) for name in ("numbers", "not_finite"))
+    pairs["elsewhere"] = said["elsewhere"] and tuple(map(tuple, said["elsewhere"]))
     return Failure(**{**said, **pairs, "numbers": numbers, "not_finite": not_finite})
 
 
@@ -274,9 +285,13 @@ def _held(values: Mapping[str, str], program: Program, place: Place) -> Iterator
     yield from sorted((name, values[name]) for name in names if name in values)
 
 
-def _stacks(seen: Mapping[str, Any], made: Mapping[str, Rendered]) -> Iterator[list[Place]]:
+def _stacks(
+    seen: Mapping[str, Any], made: Mapping[str, Rendered], ranks: Sequence[int] | None = None
+) -> Iterator[list[Place]]:
     """The lines of the program in each stack of a rank, from the inside."""
     for each in seen["stacks"]:
+        if ranks is not None and (each.get("rank") or {}).get("index") not in ranks:
+            continue
         frames = each["fields"]["frames"] if each["fact"] == "StackDump" else ()
         places = [carried(frame.get("file") or "", frame.get("line") or 0, made) for frame in frames]
         if found := [place for place in places if place is not None]:

@@ -87,6 +87,8 @@ class Search:
     failed_of: tuple[int, int] = (1, 1)
     """How often the best so far failed."""
     executed: set[tuple[str, int]] = field(default_factory=set)
+    apart: set[tuple[str, int]] = field(default_factory=set)
+    """Lines that other ranks ran before they passed the failing one; the rank that failed there at once did not."""
     data: dict[str, list[str]] = field(default_factory=dict)
     """The lines of the text files that the program reads."""
     ran: int = 0
@@ -157,6 +159,7 @@ class Search:
         self.data = _records(set(seen.get("opened", ())) - set(self.program.texts))
         self.whole = sum(map(_lines, self.program.made(edits).values()))
         self._issued = issued_in(seen.get("issued", ()), edits.ranks or 1)
+        self.apart = {(file, line) for file, line in seen.get("apart", ())} if found.again is False else set()
         self._begin_with(found, edits)
         self.limit_s = 3 * seen["took_s"] + SLACK_S
         self.most_lines = LONGER * seen.get("count", 0) + MORE_LINES
@@ -171,9 +174,19 @@ class Search:
         self._wanted, self.best = failure, edits
         self._known[self._key(edits, self.program.made(edits))] = True
         self.names, self._numbers = Names(self.program, self.executed), failure.numbers
-        stack = [self.program.statement_at(*place) for place in (*failure.at, *failure.through)]
-        self.names.unreached = going_on(self.program, self.names, self.executed, [each for each in stack if each])
+        stack = [self.program.statement_at(*place) for place in failure.places]
+        failing = [each for each in stack if each]
+        self.names.unreached = going_on(self.program, self.names, self.executed, failing) | self._told_apart(failing)
         self.kept = self._kept(failure) | self.names.unreached
+
+    def _told_apart(self, failing: list[ast.stmt]) -> set[Node]:
+        """What gave the other ranks something that the failing line needs, and not the rank that failed: once it is
+        gone all ranks fail, which is another fault."""
+        needed = self.names.slice_of(map(uid, failing), mutators=False)
+        found = [self.program.statement_at(*place) for place in self.apart]
+        reasons = [each for each in found if each is not None and uid(each) in needed]
+        around = [node for each in reasons for node in (each, *self.program.above(each))]
+        return {uid(node) for node in around if isinstance(node, ast.stmt)}
 
     def warm_up(self) -> None:
         """Import the frameworks once for all trials."""
@@ -247,7 +260,7 @@ class Search:
     def _kept(self, failure: Failure) -> set[Node]:
         """The failing statements, their callers, what is around them, and lines that the user wants to keep."""
         found: set[Node] = set()
-        asked = [self.program.statement_at(*place) for place in (*failure.at, *failure.through)]
+        asked = [self.program.statement_at(*place) for place in failure.places]
         for each in self.program.statements():
             text = self.program.texts[uid(each)[0]].splitlines()[each.lineno - 1]
             if any(pattern.search(text) for pattern in self.keep):
@@ -299,7 +312,7 @@ class Search:
 
     def suspects(self, among: set[Node], depth: int = 1) -> set[Node]:
         """Of removed statements, those next to what the last candidate failed at, or should have failed at."""
-        places = self.last.at if self.last is not None and self.last.at else (*self.failure.at, *self.failure.through)
+        places = self.last.at if self.last is not None and self.last.at else self.failure.places
         found = [self.program.statement_at(*place) for place in places]
         around = [each for node in found if node is not None for each in (node, *self.program.above(node))]
         reached = {uid(each) for each in around if not isinstance(each, (*SCOPES, ast.Module))}
@@ -327,7 +340,8 @@ class Search:
                 self.limit_s = min(self.limit_s, 3 * seen["took_s"] + SLACK_S / 2)
                 self.most_lines = min(self.most_lines, LONGER * seen.get("count", 0) + MORE_LINES)
             verdict = same if self.chance is None else self.chance.keeps_failing(failed, runs)
-            if found is None and self.chance is None and not (seen.get("late") or seen.get("endless")):
+            doubtful = found is None and edits.ranks == self.best.ranks  # fewer ranks are a reason not to fail
+            if doubtful and self.chance is None and not (seen.get("late") or seen.get("endless")):
                 self._passed += 1
                 if self._passed in DOUBTS and (again := self._once_more()) != self.failure:
                     if common(self.failure, again) is None:

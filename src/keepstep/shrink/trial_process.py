@@ -274,6 +274,7 @@ def _left_in(folder: Path, trial: Path, order: dict[str, Any]) -> dict[str, Any]
         for key, mark in (("lines", "L"), ("again", "A")):
             seen = {line[1:].partition(" ")[::2] for text in texts for line in text.splitlines() if line[:1] == mark}
             found[key] = sorted([file, int(line)] for line, file in seen)
+        found["apart"] = _apart([each for each in found["values"] if each], trial)
         counts = [int(line[1:]) for text in texts for line in text.splitlines() if line[:1] == "N"]
         found["count"] = max(counts, default=0)
         found["endless"] = order["most_lines"] in counts
@@ -290,6 +291,24 @@ def _left_in(folder: Path, trial: Path, order: dict[str, Any]) -> dict[str, Any]
 
         found["shown"] = render_terminal(redacted(explain(attempt)[0]), colour=False, width=80)
     return found
+
+
+def _apart(values: list[dict[str, Any]], trial: Path) -> list[list[Any]]:
+    """The lines that other ranks ran before they passed the one at which the first failed, and that it did not run."""
+    first = min(values, key=lambda each: float(each["at"]), default=None)
+    if first is None:
+        return []
+    failed = {f"{each['pid']}{SUFFIX}" for each in values}
+    theirs: set[str] = set()
+    mine: set[str] = set()
+    for path in trial.glob(f"*{SUFFIX}"):
+        before, at, after = path.read_text(errors="replace").partition(f"L{first['line']} {first['file']}\n")
+        ran = {line[1:] for line in before.splitlines() if line[:1] == "L"}
+        if path.name == f"{first['pid']}{SUFFIX}":
+            mine = ran
+        elif at and any(line[:1] in ("LA" if path.name in failed else "LAE") for line in after.splitlines()):
+            theirs |= ran
+    return sorted([file, int(line)] for line, _, file in (each.partition(" ") for each in theirs - mine))
 
 
 def _cause(report: Any) -> str:

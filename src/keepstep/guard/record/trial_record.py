@@ -8,6 +8,7 @@ still told.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import math
@@ -78,6 +79,7 @@ class _Lines:
     def begin(self) -> None:
         sys.meta_path.insert(0, self)
         sys.addaudithook(self._opened)
+        atexit.register(os.write, self._out, b"E\n")
         threading.settrace(self._called)
         sys.settrace(self._called)
 
@@ -165,6 +167,7 @@ def keep_values(error: BaseException, rank: int | None) -> None:
         values |= {f"{name}.{part}": _kind(each) for part, each in list(parts.items())[:MOST_NAMES]}
     about = {
         "rank": rank if rank is not None else of_environment().rank or 0,
+        "pid": os.getpid(),
         "at": time.time(),
         "type": type(error).__name__,
         "message": str(error)[:LONGEST],
