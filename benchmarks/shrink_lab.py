@@ -6,7 +6,12 @@ part of it. It is judged as `shrink_folder` judges: the result must show one of 
 ranks that the lab accepts where none has gone, and must not fail so once the fault is out. A fault in the
 options of the command cannot be taken out by itself; the summary says in how many the mend found its place.
 
-    python -m benchmarks.shrink_lab --cases 24 --seed 1 --budget 8m --jobs 8 --cores-each 2 --framework torch
+    python -m benchmarks.shrink_lab --cases 24 --seed 34 --budget 5m --jobs 8 --cores-each 2 \\
+        --framework torch --framework jax --out rows.jsonl --work results
+
+That is for 16 cores without TensorFlow: three turns of eight, each at most five minutes and a last run. Where a command
+may take ten minutes only, write `timeout 590` before it, and repeat it: what has a row in OUT is passed over, what was
+under way begins anew. Once all have a row it prints the summary only. Logs (`NAME.log`) and results lie in WORK.
 """
 
 from __future__ import annotations

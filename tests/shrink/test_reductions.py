@@ -261,6 +261,19 @@ def test_with_fewer_ranks_only_what_tells_the_failing_one_from_others_changes() 
     assert "rank == 1 or (rank + 2) % 2 == 0 or rank > 2" in text and edits.ranks == 2
 
 
+def test_one_rank_alone_does_not_take_over_what_others_wait_for() -> None:
+    asked: list[Edits] = []
+    search = searched(RANKS, 3, [])
+    search.best = replace(search.best, ranks=2)
+    search.same = lambda edits, **_: bool(asked.append(edits))  # type: ignore[method-assign,func-returns-value]
+    for cause, tried in (("sync.deadlock_or_hang_waiting_rank", [False]), ("user.code_exception", [True, False])):
+        search._wanted = replace(search.failure, rank=1, cause=cause)
+        search.program = Program({"job.py": RANKS.replace("rank == 2", "rank == 1")})
+        assert not reductions._with_ranks(search, 1)
+        assert [bool(edits.numbers) for edits in asked] == tried
+        asked.clear()
+
+
 LACKS = """\
 def rows(rank):
     found = [0]

@@ -42,9 +42,7 @@ def at_once(search: Search) -> None:
     best, idle = search.best, _never_executed(search) | _talk(search)
     gone = best.removed | _together(search, sorted(idle))
     less = replace(best, removed=gone, unset=best.unset | set(_variables(search)))
-    failure = search.failure
-    alone = (best.ranks or 1) > 1 and failure.verdict != "hung" and not failure.cause.startswith(OF_COLLECTIVES)
-    if alone and search.same(_as_many(search, less, 1)):
+    if (best.ranks or 1) > 1 and not _takes_several(search) and search.same(_as_many(search, less, 1)):
         return
     search.same(less)
 
@@ -111,9 +109,16 @@ def ranks(search: Search) -> None:
     search.needs = many
 
 
+def _takes_several(search: Search) -> bool:
+    """Whether ranks wait for each other, or do not agree: one rank alone is tried as a proof only."""
+    return search.failure.verdict == "hung" or search.failure.cause.startswith(OF_COLLECTIVES)
+
+
 def _with_ranks(search: Search, count: int) -> bool:
     best = search.best
     plain, moved = replace(best, ranks=count), _as_many(search, best, count)
+    if count == 1 and _takes_several(search):
+        return search.same(plain)  # what the failing rank did would last for ever, without others to notice
     return search.same(moved) or (plain != moved and search.same(plain))
 
 
