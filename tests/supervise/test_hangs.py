@@ -146,6 +146,10 @@ def test_a_run_that_was_named_and_moves_after_all_is_said_to_go_on(tmp_path, mon
     scene.end_look()
     assert scene.at(5.0) is None
     assert scene.said[-1] == "the run continues"
+    assert (tmp_path / "stacks.jsonl").exists()  # a rank may have moved because it fails
+    scene.at(5.5, steps=11, progress=5.4)
+    assert not (tmp_path / "stacks.jsonl").exists()
+    assert "then the run continued" in (tmp_path / "pace.jsonl").read_text()
 
 
 @pytest.mark.parametrize("early", [found(0, 1), found(1, still=None)])

@@ -264,7 +264,12 @@ class Hangs:
                 from keepstep.supervise.watch.rank_stacks import awaited
 
                 short = Stop(suspicion=suspicion, proven=False, at=suspicion.at)
-                self._record_end(short, awaited(short, self._glanced))
+                whom = awaited(short, self._glanced)
+                if self._named and self._moved is None:  # it may have gone on because a rank fails
+                    self._records.stopped(short, self._glanced)
+                    self._moved = (short, whom, now)
+                else:
+                    self._record_end(short, whom)
             return None
         before, self._told = self._told, stop
         self._await(stop, looked)
