@@ -15,6 +15,8 @@ from keepstep.guard.adapters.jax.fingerprints import NAME, Replicas
 from keepstep.guard.adapters.jax.lockstep import Lockstep
 from keepstep.guard.adapters.jax.program_contracts import JaxPrograms
 from keepstep.guard.adapters.jax.recompiles import Recompiles
+from keepstep.guard.adapters.jax.step_again import NAME as AGAIN
+from keepstep.guard.adapters.jax.step_again import StepAgain
 from keepstep.guard.adapters.jax.trains_apart import Apart, Idle
 from keepstep.guard.adapters.tracebacks import OWN
 from keepstep.guard.record.device_memory import DeviceMemory
@@ -23,7 +25,7 @@ from keepstep.guard.transport import interface
 if TYPE_CHECKING:
     from keepstep.guard.protocols import Adapts
 
-OWN_NAMES = (NAME, "_identity_fn", "_psum", "_multi_slice", "_threefry_seed", "threefry_2x32")
+OWN_NAMES = (NAME, AGAIN, "_identity_fn", "_psum", "_multi_slice", "_threefry_seed", "threefry_2x32")
 OPTIONS = tuple(
     """
     jax_cpu_collectives_implementation jax_default_matmul_precision jax_enable_x64 jax_default_prng_impl
@@ -86,6 +88,8 @@ def _watch_executions(session: Adapts, module: Any, lockstep: Lockstep) -> tuple
     runs.leaves = module.tree_util.tree_leaves
     replicas = Replicas(session, module, lockstep)
     runs.look, runs.look_at = replicas.look, replicas.next
+    again = StepAgain(session, module)
+    runs.again, runs.results.lost = again.stepped, again.lost
     runs.steps_began.append(session.guarded("JAX's world", lambda: _first_step(session, module)))
     replicated.__call__ = runs.around(replicated.__call__)
     if hasattr(compiler, "compile_or_get_cached"):

@@ -76,6 +76,8 @@ class Runs:
         self.look: Callable[[int, Any], float] = lambda number, outputs: inf
         """Looks at the step's results once it has run ``look_at`` times; returns when to look again."""
         self.look_at: float = inf
+        self.again: Callable[[Any, Any, Any, Any], None] = lambda function, args, kwargs, outputs: None
+        """Keeps what a step was given, to run it once more."""
         self.mend: Callable[[], None] = lambda: None
         """Put the hook back where JAX has replaced it."""
 
@@ -172,6 +174,10 @@ class Runs:
                             results.take(variant.function.name, self.leaves(outputs))
                         if variant.function is self._step and variant.function.runs >= self.look_at:
                             self.look_at = self.look(variant.function.runs, outputs)
+                        if variant.function is self._step and not session.lean:
+                            began = _now()
+                            self.again(function, args, kwargs, outputs)
+                            session.spent_ns += _now() - began
                         if self._is_compared(variant.function):
                             self.took(variant.function.name, variant.function is self._step, (args, kwargs))
             except OutOfStep:

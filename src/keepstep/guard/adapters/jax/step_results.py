@@ -8,6 +8,7 @@ device has computed them: no thread waits for a device.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ class Results:
         self._odd: dict[int, tuple[int, int]] = {}
         """By place among the results: how often in a row it was not finite, and the step at which it was first."""
         self._told = False
+        self.lost: Callable[[], None] = lambda: None
+        """Called when it is told."""
 
     def take(self, name: str, leaves: list[Any]) -> None:
         """Keep the numbers among a step's results, unread. Called by the training's thread."""
@@ -69,6 +72,7 @@ class Results:
         words = f"{name} has returned {value} since about step {step}"
         session.note("LossNotFinite", {"step": step, "world": session.who.world or 1, "began": []}, words)
         session.say(f"{words}: the loss is no longer finite")
+        self.lost()
 
 
 def _value(number: Any) -> float | None:
