@@ -66,6 +66,13 @@ class Names:
             )
             if owner is not None and ((ran and _is_called_by_others(each)) or _is_parents(each, owner)):
                 self._needs[uid(each)] = uid(owner)
+        self._uncalled = {
+            uid(each)
+            for each in self._statements
+            if isinstance(each, FUNCTIONS) and executed is not None
+            if not any((uid(each)[0], n) in executed for n in range(each.body[0].lineno, (each.end_lineno or 0) + 1))
+        }
+        """Functions that never ran: `load(path) if path else 0` can do without their bodies."""
         self._own = {name for names in self.binds.values() for name in names if name.startswith(".")}
         self._plain = {uid(each) for each in self._statements if _is_plain(each)}
         self._options = {uid(each) for each in self._statements if _is_option(each)}
@@ -151,8 +158,10 @@ class Names:
                     for part in ast.walk(each.test)
                     if isinstance(part, ast.Call)
                 )
+            elif isinstance(each, FUNCTIONS) and uid(each) not in self._uncalled:
+                may_go = not (each.name[:2] == "__" or each.name in CALLED_BY_OTHERS)
             else:
-                may_go = isinstance(each, FUNCTIONS) and not (each.name[:2] == "__" or each.name in CALLED_BY_OTHERS)
+                continue
             if may_go and not any(uid(node) in remaining for body in bodies(each) for node in body):
                 found.add(uid(each))
         return found
