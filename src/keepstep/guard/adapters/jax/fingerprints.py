@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fingerprints of arrays that a step returns and that several devices hold in full: by their sharding, they are equal.
 
-The devices of this process are compared with each other, and with those of other processes. The sums are a small
-program that the guard's thread compiles, once for each model; a look hands it to the device and waits for nothing.
+The devices of this process are compared with each other, and with those of other processes. What `pmap` stacks along an
+axis, one row for each device, says nothing of the kind: such an array counts once its rows have been equal at several
+looks and have changed in between, as those of weights do, and only within this process.
+
+The sums are a small program that the guard's thread compiles, once for each model; a look hands it to the device and
+waits for nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from keepstep.guard.agree.fingerprints import MOST_TENSORS, PART, Interval, Look
+from keepstep.guard.agree.fingerprints import MOST, MOST_TENSORS, PART, SEVERAL, Interval, Look
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.lockstep import Lockstep
@@ -28,6 +32,10 @@ FAST = 1e12
 TURN_S = 0.5
 FIRST = 1 << 16
 """Values of an array of which it is counted how many are not finite: an exchange that spreads one spreads it to all."""
+STEADY = 3
+"""Looks at which the rows of a stacked array were equal, and different from the look before: they are replicas."""
+LEAST_SIZE = 16
+"""Numbers in a row of a stacked array: fewer may be equal by chance."""
 Kind = tuple[tuple[tuple[int, ...], str], ...]
 
 
@@ -37,14 +45,21 @@ class Held:
     def __init__(self) -> None:
         self.on: dict[Any, list[Any]] = {}
         self.arrays: list[tuple[str, tuple[int, ...], list[tuple[Any, int]]]] = []
+        self.stacked: list[tuple[str, list[tuple[Any, int]]]] = []
 
     def add(self, name: str, processes: tuple[int, ...], shards: Sequence[Any]) -> None:
+        self.arrays.append((name, processes, self._places(shards)))
+
+    def stack(self, name: str, shards: Sequence[Any]) -> None:
+        self.stacked.append((name, self._places(shards)))
+
+    def _places(self, shards: Sequence[Any]) -> list[tuple[Any, int]]:
         places = []
         for shard in shards:
             there = self.on.setdefault(shard.device, [])
             places.append((shard.device, len(there)))
             there.append(shard.data)
-        self.arrays.append((name, processes, places))
+        return places
 
 
 class Replicas:
@@ -57,6 +72,10 @@ class Replicas:
         self._programs: dict[tuple[Any, Kind], Any] = {}
         self._wanted: deque[tuple[Any, Kind]] = deque()
         self._waiting: deque[tuple[int, Held, dict[Any, Any]]] = deque(maxlen=8)
+        self._alike: dict[str, tuple[int, Any]] = {}
+        """Stacked arrays: at how many looks their rows were equal and new, and their sums at the last one."""
+        self._apart: set[str] = set()
+        """Stacked arrays whose rows differ by design."""
         look = session.guarded(PART, self._look)
 
         def and_then(number: int, outputs: Any) -> float:
@@ -74,7 +93,7 @@ class Replicas:
         held = self._held(outputs)
         kinds = {device: tuple((each.shape, str(each.dtype)) for each in arrays) for device, arrays in held.on.items()}
         missing = [each for each in kinds.items() if each not in self._programs]
-        if not held.arrays or missing:
+        if not (held.arrays or held.stacked) or missing:
             self._wanted.extend(each for each in missing if each not in self._wanted)
             self._interval.skip(number)
             self.next = self._interval.next
@@ -110,6 +129,10 @@ class Replicas:
                 break
             if not getattr(leaf, "shape", ()) or not _is_plain(leaf) or len(leaf.sharding.device_set) < 2:
                 continue
+            name = self._jax.tree_util.keystr(path) or "the result"
+            if name not in self._apart and _is_stacked(leaf):
+                held.stack(name, sorted(leaf.addressable_shards, key=lambda each: each.device.id))
+                continue
             holders: dict[str, list[Any]] = {}
             for device, index in leaf.sharding.devices_indices_map(leaf.shape).items():
                 holders.setdefault(_part(index), []).append(device)
@@ -120,7 +143,7 @@ class Replicas:
                 if len(holders.get(index, ())) > 1:
                     part = "" if len(holders) == 1 else f"[{index}]"
                     processes = tuple(sorted({device.process_index for device in holders[index]}))
-                    held.add(f"{self._jax.tree_util.keystr(path) or 'the result'}{part}", processes, shards)
+                    held.add(f"{name}{part}", processes, shards)
         return held
 
     # --- by the guard's thread
@@ -141,6 +164,28 @@ class Replicas:
                 }
                 subject = f"jax {'-'.join(str(each.id) for each in devices)}"
                 self._session.fingerprints.add_inside(subject, step, [name for name, _ in here], replicas)
+            self._look_at_stacked(step, held, sums)
+
+    def _look_at_stacked(self, step: int, held: Held, sums: dict[Any, Any]) -> None:
+        rows = {name: _read(sums, places) or [] for name, places in held.stacked}
+        for name, own in rows.items():
+            often, before = self._alike.get(name, (0, None))
+            if all(each == own[0] for each in own):
+                self._alike[name] = (often + (own[0] != before), own[0])
+            elif often < STEADY:
+                self._apart.add(name)
+        known = [name for name, _ in held.stacked if name not in self._apart and self._alike[name][0] >= STEADY]
+        odd = [name for name in known if any(each != rows[name][0] for each in rows[name])]
+        if len(odd) >= max(SEVERAL, MOST * len(known)) or len(odd) == len(known) > 1:
+            self._apart |= set(odd)
+            self._session.uncovered("arrays that pmap stacks", "most differ at once, so each device trains by itself")
+        elif known:
+            devices = [device for device, _ in held.stacked[0][1]]
+            replicas = {
+                f"{device.platform}:{device.id}": [rows[name][row] for name in known]
+                for row, device in enumerate(devices)
+            }
+            self._session.fingerprints.add_inside("jax, stacked", step, known, replicas, promised=True)
 
     def _compiled(self, device: Any, kind: Kind) -> Any:
         jax, numpy, lax = self._jax, self._jax.numpy, self._jax.lax
@@ -170,6 +215,19 @@ def _is_plain(leaf: Any) -> bool:
     kind: Any = getattr(leaf, "dtype", None)
     plain = getattr(kind, "kind", None) in ("f", "i", "u", "b", "V") and kind.itemsize in (1, 2, 4, 8)
     return plain and "int4" not in str(kind) and "int2" not in str(kind) and hasattr(leaf, "sharding")
+
+
+def _is_stacked(leaf: Any) -> bool:
+    """Whether each of this process's devices holds a row of its own, as `pmap` returns it."""
+    shards = leaf.addressable_shards
+    return (
+        len(shards) > 1
+        and leaf.dtype.kind in ("f", "V")
+        and leaf.shape[0] == len(leaf.sharding.device_set)
+        and all(each.data.shape == (1, *leaf.shape[1:]) for each in shards)
+        and shards[0].data.size >= LEAST_SIZE
+        and len({_part(each.index) for each in shards}) == len(shards)
+    )
 
 
 def _part(index: Sequence[slice]) -> str:
