@@ -96,6 +96,22 @@ def test_an_optional_module_that_is_not_there_gives_nothing(tmp_path):
     assert causes(tmp_path, PROBED + STEPS) == []
 
 
+PLUGIN = (
+    "ERROR:2026-11-19 14:40:01,123:jax._src.xla_bridge:491: Jax plugin configuration error: Exception when calling "
+    "jax_plugins.xla_cuda13.initialize()\nTraceback (most recent call last):\n"
+    '  File "/opt/site-packages/jax/_src/xla_bridge.py", line 489, in discover_pjrt_plugins\n'
+    "    plugin_module.initialize()\n"
+    "RuntimeError: jaxlib/cuda/versions_helpers.cc:135: operation cuInit(0) failed: CUDA_ERROR_NO_DEVICE\n"
+)
+
+
+@pytest.mark.parametrize(("after", "expected"), [(STEPS, ["warning"]), ("", ["warning"]), ("training finished\n", [])])
+def test_a_plugin_of_jax_without_its_device_stops_no_run(tmp_path, after, expected):
+    """It may be why the run is slow."""
+    (tmp_path / "run.log").write_text(PLUGIN + after)
+    assert [found.severity.value for found in explain_paths([tmp_path]).report.findings] == expected
+
+
 WARNED = "Corrupt JPEG data: premature end of data segment\n"
 
 

@@ -22,8 +22,9 @@ INNERMOST = 3
 A_STACK = 3
 """Fewer frames at the end of a log, with neither a beginning nor an exception, may be anything."""
 LONGEST_CODE = 240
-CATCHES = ("_exit_barrier", "safe_import", "safe_import_from")
-"""Functions that log any exception raised below them and go on: torchelastic's exit barrier, optional modules."""
+CATCHES = ("_exit_barrier", "safe_import", "safe_import_from", "discover_pjrt_plugins")
+"""Functions that log any exception raised below them and go on: torchelastic's exit barrier, optional modules, JAX's
+plugins (each job with the CUDA plugin on a host without a GPU)."""
 
 _FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
 _RICH_FRAME = lazy_pattern(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")

@@ -74,7 +74,7 @@ def code_exception(seen: EvidenceSet) -> Findings:
     groups: dict[tuple[str, str, str], list[Raised]] = {}
     foreign = [told for told in unexplained(seen) if not seen.merely_logged(told) and _speaks_of_more(told.fact)]
     for told in unexplained(seen):
-        if missing_module(told.fact) is not None or told in foreign or (foreign and _may_retell(told.fact)):
+        if told.fact.caught or missing_module(told.fact) or told in foreign or (foreign and _may_retell(told.fact)):
             continue
         place = user_frame(told.fact)
         key = (short_type(told.fact), shorten(told.fact.message, 60), f"{place.file}:{place.line}" if place else "")

@@ -76,7 +76,7 @@ _MISMATCH = (
         lambda m: CudaMismatch(what=f"the driver knows CUDA {m['here']}, NCCL needs {m['there']}", fatal=False),
     ),
     signature(
-        r"failed call to cuInit: (?P<what>CUDA_ERROR_\w+|UNKNOWN ERROR \(-?\d+\))",
+        r"(?:failed call to cuInit|operation cuInit\(0\) failed): (?P<what>CUDA_ERROR_\w+|UNKNOWN ERROR \(-?\d+\))",
         lambda m: CudaMismatch(what=f"the driver could not be initialised: {m['what']}", fatal=False),
     ),
     signature(
