@@ -87,7 +87,7 @@ def _walk(graph: Any, seen: GraphContent, constant_value: Any, within: set[str],
         kind = op.type
         if kind in CALLS:
             for name in _called(op, CALLS[kind]):
-                inner = _function(graph, name)
+                inner = library_function(graph, name)
                 if inner is None or depth >= DEEPEST:
                     seen.whole = False
                 elif name not in within:
@@ -119,7 +119,7 @@ def _called(op: Any, attributes: tuple[str, ...]) -> Iterator[str]:
             yield str(each.name)
 
 
-def _function(graph: Any, name: str) -> Any:
+def library_function(graph: Any, name: str) -> Any:
     """The graph of a library function; nested graphs know the ones they call."""
     while graph is not None:
         known = getattr(graph, "_functions", {})

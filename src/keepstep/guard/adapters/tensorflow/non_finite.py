@@ -24,6 +24,7 @@ from typing import Any
 from keepstep.errors import OutOfStep
 from keepstep.guard.adapters.tensorflow.batches import MOST_LOOKED_AT, values
 from keepstep.guard.adapters.tensorflow.graphs import OWN_NAME
+from keepstep.guard.adapters.tensorflow.step_again import StepAgain
 from keepstep.guard.adapters.tensorflow.tensorflow_state import EVALUATION, TensorFlowState, inside
 
 PART = "finite values"
@@ -32,6 +33,8 @@ LASTS = 3
 """This many losses in a row: dynamic loss scaling skips single ones by design."""
 TOPIC = "not finite"
 DRAWS = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
+MOST_HELD = 48 << 20
+"""Bytes of the arguments of the step that was looked at last."""
 MOST_LOOKS = 10
 """The time for other ranks to say when theirs started."""
 
@@ -60,6 +63,7 @@ class Finite:
         self._waited = 0
         self._bad_outputs = 0
         self._finite_at = 0
+        self._again = StepAgain(state.session)
 
     # --- in the graph, while it is traced
 
@@ -256,6 +260,8 @@ class Finite:
         if session.who.rank in (None, 0, *began):
             session.say(words)
         session.flush()
+        self._again.look(self._state.last_call, lambda result: chosen(result, inside("util.nest"), parts=True))
+        self._state.last_call = None
         if session.strict and raising and (not began or session.who.rank in began):
             self._state.refusal = words
 
@@ -280,9 +286,15 @@ def refuse(state: TensorFlowState) -> None:
     raise OutOfStep(f"{state.session.who.prefix}{words}", hint="KEEPSTEP=on only reports it")
 
 
-def take_output(state: TensorFlowState, result: Any) -> None:
-    """Keep the loss among what a step returned, for the guard's thread."""
+def take_output(state: TensorFlowState, result: Any, function: Any = None, args: Any = ()) -> None:
+    """Keep the loss among what a step returned, and what it was called with, for the guard's thread."""
     state.asks_output = False
+    given = list(args[0]) if args else []
+    draws = any(each.dtype.name == "resource" for each in given)
+    small = sum(int(each.shape.num_elements() or 0) * each.dtype.size for each in given) <= MOST_HELD
+    state.last_call = (
+        (function, given, state.session.steps + 1) if function is not None and small and not draws else None
+    )
     with state.session.part(PART):
         state.output = [each for each in losses(result, inside("util.nest")) if _is_floating(each)][:8]
 

@@ -60,6 +60,8 @@ class TensorFlowState:
         """The guard's thread asks for what the next step returns..."""
         self.output: list[Any] | None = None
         """... and this is it."""
+        self.last_call: tuple[Any, list[Any], int] | None = None
+        """The function that gave it, its arguments, and the step's number; None where they cannot be had."""
         self.refusal: str | None = None
         """Why, in strict mode, the next step is not taken."""
         self.variables = 0

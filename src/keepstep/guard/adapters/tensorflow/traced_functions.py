@@ -208,7 +208,7 @@ def _executed(programs: TracedFunctions, original: Any) -> Callable[..., Any]:
         if plan.shared:
             state.shares.steps += 1
         if state.asks_output:
-            non_finite.take_output(state, result)
+            non_finite.take_output(state, result, self, args)
         session.step_done()
         if state.replicas is not None:
             state.replicas.stepped()
@@ -278,7 +278,7 @@ def _executed(programs: TracedFunctions, original: Any) -> Callable[..., Any]:
                 state.shares.steps += 1
             programs.step = plan
             if state.asks_output:
-                non_finite.take_output(state, result)
+                non_finite.take_output(state, result, self, args)
             session.step_done()
         session.spent_ns += now() - began
         if step and state.replicas is not None:
