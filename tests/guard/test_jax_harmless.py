@@ -111,7 +111,7 @@ def test_a_part_that_fails_turns_itself_off_and_the_training_goes_on(
 def test_a_version_of_jax_without_any_of_the_inner_parts_trains_as_before(tmp_path: Path, plain: list[str]) -> None:
     before = (
         "import keepstep.guard.adapters.jax.attach as a\n"
-        "a.posthook.watch = lambda *a: 1 / 0\n"
+        "a.execution_hook.watch = lambda *a: 1 / 0\n"
         "import keepstep.guard.adapters.jax.world as w\n"
         "w.watch = lambda *a: 1 / 0\n"
     )

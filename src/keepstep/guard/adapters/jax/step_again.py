@@ -140,6 +140,10 @@ class StepAgain:
 
     def _look(self, kept: list[Step]) -> None:
         """``kept``: the last one is the first that was seen to be lost."""
+        leaves = self._jax.tree_util.tree_leaves([(each.args, each.kwargs) for each in kept])
+        if any(each.is_deleted() for each in leaves if hasattr(each, "is_deleted")):
+            self._session.uncovered(PART, "another function donates the step's arguments")
+            return
         step = kept.pop()
         odd = self._odd_input(step)
         while (

@@ -96,7 +96,8 @@ class StepAgain:
         self._number += 1
         try:
             if self._before is not None:
-                self._look(optimizer, has_closure=bool(args or kwargs.get("closure")))
+                closure = args[1] if len(args) > 1 else kwargs.get("closure")  # the first is the optimizer
+                self._look(optimizer, has_closure=closure is not None)
         except Exception as error:
             self._leave(error)
         if len(self._seen) >= STEPS or self._is_over:
