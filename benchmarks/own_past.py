@@ -131,7 +131,7 @@ def run(number: int | None, steps: int, device: str, *, guard: bool = True) -> d
             [sys.executable, "-m", "benchmarks.own_past", *words], env=env, capture_output=True, text=True
         )
         took, said = time.monotonic() - began, re.search(r"^LOSS (\S+)$", done.stdout, re.M)
-        facts = ("LeftItsPast", "FirstNonFinite")
+        facts = ("LeftItsPast", "FirstNonFinite", "LossNotFinite")
         notes = [json.loads(line) for path in Path(folder).glob("*.notes.jsonl") for line in path.open()]
         found = {each["fact"]: each["fields"] for each in notes if each["fact"] in facts}
     result = {"number": number, "guard": guard, "loss": float(said[1]) if said else None, "found": found}

@@ -76,3 +76,41 @@ def test_a_loss_on_a_device_is_kept_for_every_look_though_it_is_not_read(tmp_pat
         look(torch.ones((), device="meta"))
         assert past.losses == 1
     assert state.backwards == 3
+
+
+@pytest.mark.frameworks("torch")
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_loss_on_a_device_that_stays_not_finite_is_reported_after_two_looks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], strict: bool
+) -> None:
+    import torch
+
+    from keepstep.errors import OutOfStep
+    from keepstep.guard.adapters.torch.numbers.losses import LossWatch
+    from keepstep.guard.adapters.torch.numbers.own_past import OwnPast, _Look
+    from keepstep.guard.adapters.torch.torch_state import TorchState
+    from tests.guard.test_contracts import guard_of
+
+    session = guard_of(0, 1, tmp_path, KEEPSTEP="strict" if strict else "on")
+    state = TorchState(session, torch)
+    past = state.own_past = OwnPast(state)
+    nan, watch = float("nan"), LossWatch(state)
+
+    def see(*losses: float) -> str:
+        for loss in losses:
+            past.number += 8
+            look = _Look(
+                step=past.number, rate=0.1, begun=0, loss=torch.tensor(loss), scale=1.0, groups=[(0,)], held=(0,),
+                norms={0: torch.tensor(1.0)}, samples={},
+            )  # fmt: skip
+            look.ship(torch)
+            past._waiting.append(look)
+        past.turn()
+        return capsys.readouterr().err
+
+    assert not see(2.0, nan, 1.9, nan)
+    watch.look(torch.ones((), device="meta"))
+    assert see(nan, nan, nan).count("the loss has been nan since a step between 25 and 32") == 1
+    if strict:
+        with pytest.raises(OutOfStep, match="between 25 and 32"):
+            watch.look(torch.ones((), device="meta"))

@@ -65,6 +65,7 @@ class AgainstOwnPast(Protocol):
     loss: Any
     losses: int
     looking: Any
+    refused: str
 
     @property
     def is_due(self) -> bool: ...

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """This rank's loss, looked at before its backward pass: one step later, a NaN has spread to all ranks.
 
-Only for a loss on the host: reading one on a device would wait for it. ``KEEPSTEP_LOSSES=wait`` asks for that.
+Only for a loss on the host: reading one on a device would wait for it. ``KEEPSTEP_LOSSES=wait`` asks for that. Without,
+the looks of ``own_past`` see it some steps later.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class LossWatch:
             return
         self._state.backwards += 1
         if not loss.is_cpu and not self._waits:
+            if self._past.refused:
+                raise OutOfStep(f"{self._session.who.prefix}{self._past.refused}", hint="KEEPSTEP=on only reports it")
             if self._past.is_due and loss.numel() == 1:
                 self._past.loss, self._past.losses = loss.detach(), 1
             if not self._unread:  # under a name of its own: what is "not covered" is not called again

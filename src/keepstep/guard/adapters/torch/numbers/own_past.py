@@ -3,7 +3,8 @@
 
 Now and then, around a step of the leading optimizer, without waiting for a device; the guard's thread reads the values
 later and judges them. Gradients are read whole; updates on a sample of each group's largest tensor, because a copy of
-all weights would take too much memory.
+all weights would take too much memory. A loss that stays on its device is seen nowhere else, so these looks also say
+when it is no longer finite.
 
 Not for programs with several trainings in one process (a generator and a discriminator): their losses may rise.
 """
@@ -33,6 +34,8 @@ MOST_SHARE = 0.0005
 """Looks may take this share of the time; no two are closer to each other than LEAST_STEPS and LEAST_S."""
 MOST_GROUPS, SAMPLE = 64, 4_096
 MOST_WAITING = 64
+LASTS = 2
+"""So many looks in a row at a loss that is not finite: a scaler of gradients skips single steps by design."""
 SCALER = "torch.amp.grad_scaler"
 Parts = list[tuple[int, ...]]
 
@@ -62,6 +65,11 @@ class OwnPast:
         self._signs = 0
         self._found: Departure | None = None
         self._is_over = False
+        self._finite_at = 0
+        self._lost: list[int] = []
+        """Steps of the last looks, as far as their losses were not finite."""
+        self.refused = ""
+        """Why a strict guard lets the training do no more steps."""
 
     @property
     def is_due(self) -> bool:
@@ -155,7 +163,7 @@ class OwnPast:
     # --- in the guard's thread
 
     def turn(self) -> None:
-        while self._waiting and not self._is_over:
+        while self._waiting:
             look = self._waiting[0]
             reading = look.read()
             if reading is None:
@@ -163,8 +171,29 @@ class OwnPast:
             self._waiting.popleft()
             if len(reading.signs) != self._signs:  # other parameters are trained
                 self._past, self._signs = Past(), len(reading.signs)
-            if math.isfinite(reading.loss):
+            if look.is_of_device:
+                self._see_lost(look, reading.loss)
+            if math.isfinite(reading.loss) and not self._is_over:
                 self._judge(look, self._past.see(reading))
+
+    def _see_lost(self, look: _Look, loss: float) -> None:
+        """What is not finite for several looks, the program has not seen either."""
+        if math.isfinite(loss):
+            self._finite_at, self._lost = look.step, []
+            return
+        if len(self._lost) == LASTS:
+            return  # told
+        self._lost.append(look.step)
+        if len(self._lost) < LASTS:
+            return
+        session = self._state.session
+        words = f"the loss has been {loss} since a step between {self._finite_at + 1} and {self._lost[0]}"
+        fields = {"step": self._finite_at, "world": self._state.world, "times": None}
+        session.note("LossNotFinite", fields, words)
+        if not session.who.rank:
+            session.say(words)
+        if session.strict:
+            self.refused = words
 
     def _judge(self, look: _Look, found: Departure | None) -> None:
         if self._found is not None:
@@ -236,6 +265,11 @@ class _Look:
         self._values.copy_(values, non_blocking=True)
         self._done = torch.cuda.Event()
         self._done.record()
+
+    @property
+    def is_of_device(self) -> bool:
+        """Whether its loss was not read when it was computed."""
+        return not isinstance(self._loss, float)
 
     def read(self) -> Reading | None:
         """None while the device works."""
