@@ -276,7 +276,11 @@ def two_that_differ(folder: Path, again: Any, strict: bool = False) -> list[Rank
     for rank in ranks:
         rank.again = again(rank.who.rank) if again is not None else None
     agree(ranks)
-    looks(ranks, 24, (1, (1, 2, 7, 4)))
+    for number, odd in ((24, (1, 2, 7, 4)), (32, (1, 9, 7, 4))):  # the other one hears of both at once
+        ranks[1].look(number, odd)
+        ranks[1].fingerprints.turn()
+        ranks[0].look(number, GOOD)
+        ranks[0].fingerprints.turn()
     for rank in (ranks[1], ranks[0], ranks[1], ranks[0]):
         rank.fingerprints.turn()
     return ranks
@@ -293,7 +297,7 @@ def test_of_two_replicas_the_one_whose_repeat_is_odd_is_named(tmp_path: Path) ->
         return repeat
 
     ranks = two_that_differ(tmp_path, again)
-    odd, which = ranks[0].notes
+    odd, _, which = ranks[0].notes
     assert (odd["ranks"], odd["majority"], odd["tensor"]) == ((0, 1), False, "c")
     assert (which["ranks"], which["of"], which["tensor"], which["sure"]) == ((1,), (0, 1), "c", True)
     assert sorted(asked) == [(0, ("c",), asked[0][2]), (1, ("c",), asked[0][2])] and asked[0][2] >= 28
@@ -302,7 +306,7 @@ def test_of_two_replicas_the_one_whose_repeat_is_odd_is_named(tmp_path: Path) ->
 
 
 def test_of_two_replicas_whose_steps_cannot_be_repeated_none_is_named(tmp_path: Path) -> None:
-    (_, which) = two_that_differ(tmp_path, None)[0].notes
+    (*_, which) = two_that_differ(tmp_path, None)[0].notes
     assert which["ranks"] == () and "cannot be repeated" in which["why"]
 
 
@@ -311,10 +315,10 @@ def test_a_replica_that_never_answers_is_not_waited_for_for_ever(
 ) -> None:
     with clock(monkeypatch) as now:
         ranks = two_that_differ(tmp_path, lambda rank: lambda names, start, answer: None, strict=True)
-        ranks[0].look(32, GOOD)  # strict stops when it is known which one is wrong
-        assert len(ranks[0].notes) == 1
+        ranks[0].look(40, GOOD)  # strict stops when it is known which one is wrong
+        assert len(ranks[0].notes) == 2
         now[0] += 500.0
         ranks[0].fingerprints.turn()
-        assert "no answer in time" in ranks[0].notes[1]["why"]
+        assert "no answer in time" in ranks[0].notes[2]["why"]
         with pytest.raises(OutOfStep):
-            ranks[1].look(40, GOOD)
+            ranks[1].look(48, GOOD)

@@ -47,13 +47,13 @@ def test_shards_that_two_ranks_hold_alike_are_compared_with_each_other_and_with_
 
 
 OF_TWO = {
-    "once:1": ([], "happened once"),
+    "once:1": ([], "it happened once"),
     "huge:0": ([0], "holds"),
     "stuck:1": ([1], "double precision"),
     "erring:0": ([0], "gave other bits"),
     "outside:1": ([1], "between two steps"),
     "clipped:1": ([], "gradients differ"),
-    "closure:0": ([], "happened once"),
+    "closure:0": ([], "it happened once"),
 }
 
 

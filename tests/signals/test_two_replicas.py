@@ -28,7 +28,7 @@ def test_what_names_nobody_says_why() -> None:
     apart = StepsAgain(steps=4, gradients={"8": "c", "9": "d"}, settings={"lr": "0.1"}, largest=(2.0, 1.5))
     other = StepsAgain(steps=4, settings={"lr": "0.2"})
     for answer, words in (
-        (GOOD, "happened once"),
+        (GOOD, "it happened once"),
         (apart, "gradients differ after the exchange"),
         (other, "differ in lr"),
         (StepsAgain(why="no room"), "rank 1 could not repeat a step: no room"),

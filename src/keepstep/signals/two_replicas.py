@@ -69,7 +69,7 @@ def which(answers: Mapping[int, StepsAgain]) -> Which:
         if _is_beyond(each.largest[0], max(each.largest[1], theirs)):
             words = f"it holds {each.largest[0]:.3g}, and all others of these numbers are at most "
             return Which(rank, False, f"{words}{max(each.largest[1], theirs):.3g} on both ranks")
-    return Which(None, False, f"both made {steps} right that they repeated, so it happened once, and leaves no trace")
+    return Which(None, False, f"{steps} repeated alike on both: it happened once, or each time by too little to tell")
 
 
 def _is_beyond(largest: float, rest: float) -> bool:

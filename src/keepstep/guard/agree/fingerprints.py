@@ -173,6 +173,9 @@ class Fingerprints:
         self._leaders: set[int] = set()
         self._asked: dict[str, _OfTwo] = {}
         """By subject: what this rank, as the first of the two, wants to know."""
+        self._asks: list[tuple[str, Sequence[str], int]] = []
+        """The same as the other rank hears it, with each finding again: the next one may come before it has heard."""
+        self._repeated: set[str] = set()
         self._reading: dict[str, Callable[[], StepsAgain | None] | None] = {}
         """By subject: this rank's steps that it repeats."""
         self._patience_until = 0.0
@@ -222,7 +225,7 @@ class Fingerprints:
     def tell_all(self, leader: int, agreed: int, words: str) -> None:
         """This rank found wrong numbers: all that listen hear of it, and what they save is suspect."""
         self._suspect(agreed, words)
-        self._heard[leader] = text = json.dumps({"agreed": agreed, "words": words})
+        self._heard[leader] = text = json.dumps({"agreed": agreed, "words": words, "again": self._asks})
         self._put(FOUND, text, leader)
 
     def stop_if_strict(self) -> None:
@@ -327,12 +330,14 @@ class Fingerprints:
         patience_s = LONGEST_S + 20 * step_s
         self._asked[look.subject] = _OfTwo(look, kept, time.monotonic() + patience_s)
         self._repeat(look, kept, start)
-        said = json.loads(self._heard[look.ranks[0]]) | {"again": [look.subject, kept, start]}
+        self._asks.append((look.subject, kept, start))
+        said = json.loads(self._heard[look.ranks[0]]) | {"again": self._asks}
         self._heard[look.ranks[0]] = text = json.dumps(said)
         self._put(FOUND, text, look.ranks[0])
 
     def _repeat(self, look: Look, names: Sequence[str], start: int) -> None:
         subject = look.subject
+        self._repeated.add(subject)
         if look.again is None:
             self._reading[subject] = lambda: StepsAgain(why=NO_REPEAT)
             return
@@ -493,9 +498,9 @@ class Fingerprints:
                 self._heard[leader] = text
                 said = json.loads(text)
                 self._suspect(int(said["agreed"]), str(said["words"]))
-                if "again" in said:
-                    subject, names, start = said["again"]
-                    for look in [each[0] for each in self._known[subject].own.values()][-1:]:
+                for subject, names, start in said.get("again", ()):
+                    own = self._known[subject].own.values() if subject in self._known else ()
+                    if subject not in self._repeated and (look := next((each[0] for each in own), None)) is not None:
                         self._repeat(look, names, start)
 
     def _suspect(self, agreed: int, words: str) -> None:
