@@ -55,6 +55,7 @@ class OwnPast:
         self.losses = 0
         """... and how many they are."""
         self._costs: deque[float] = deque(maxlen=5)
+        self._is_first = True
         self._looked: tuple[int, float] = (0, time.monotonic())
         self._held: tuple[int, ...] = ()
         self._groups: Parts = []
@@ -133,12 +134,14 @@ class OwnPast:
                 look.weights = torch._foreach_norm(old)
             look.ship(torch)
         self._waiting.append(look)
-        if not self._costs:
+        if self._is_first:  # it loads what later ones find, so its cost says nothing of theirs
+            self._is_first = False
             self._state.session.pulse.every(1.0, PART, self.turn)
-        self._costs.append(look.cost_s + time.perf_counter() - began)
+        else:
+            self._costs.append(look.cost_s + time.perf_counter() - began)
         number, at = self._looked
         step_s = max(1e-6, (time.monotonic() - at) / max(1, self.number - number))
-        cost_s = sorted(self._costs)[len(self._costs) // 2]
+        cost_s = sorted(self._costs)[len(self._costs) // 2] if self._costs else 0.0
         self._looked = (self.number, time.monotonic())
         self.next = self.number + (
             self._asked or max(LEAST_STEPS, math.ceil(max(cost_s / MOST_SHARE, LEAST_S) / step_s))
