@@ -16,6 +16,7 @@ EVERY = {"KEEPSTEP_OWN_PAST": "4"}
 
 @pytest.mark.frameworks("torch")
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_number_that_is_stuck_is_reported_and_a_healthy_training_is_not(tmp_path: Path) -> None:
     losses = {}
     for how, env in (("stuck", EVERY), ("plain", EVERY), ("without", {"KEEPSTEP": "off"})):

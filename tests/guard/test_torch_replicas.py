@@ -37,6 +37,7 @@ def test_changed_bits_are_named_with_rank_and_tensor_and_lawful_differences_are_
 
 @pytest.mark.frameworks("torch")
 @pytest.mark.slow
+@pytest.mark.long
 def test_shards_that_two_ranks_hold_alike_are_compared_with_each_other_and_with_no_others(tmp_path: Path) -> None:
     with ranks(tmp_path, "shards", "flip_shards:1", count=4, script=SCRIPT, KEEPSTEP_FINGERPRINTS="8") as run:
         assert run.ended() == [0, 0, 0, 0], run.logs()

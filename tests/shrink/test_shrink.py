@@ -170,6 +170,7 @@ def test_only_the_records_that_matter_are_left(tmp_path: Path) -> None:
     assert told["cause"] == "user.code_exception" and str(tmp_path) not in json.dumps(told)
 
 
+@pytest.mark.long
 def test_variables_that_it_needs_are_part_of_its_line(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("import os\nrows = [3]\nprint(rows[int(os.environ['ROW'])])\n")
     command = [

@@ -63,6 +63,7 @@ def test_every_second_has_its_bucket_and_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.frameworks
+@pytest.mark.long
 def test_who_computes_longer_keeps_the_others_waiting(tmp_path: Path) -> None:
     """A sample of `make goodput-storm`."""
     found = goodput(storm(tmp_path / "storm", [(10, "compute", 1)], limit_s=180.0))

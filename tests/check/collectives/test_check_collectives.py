@@ -138,6 +138,7 @@ def test_real_ranks_are_right_and_one_with_a_wrong_sum_is_named_with_its_element
 
 
 @pytest.mark.frameworks("torch")
+@pytest.mark.long
 def test_a_link_that_damages_is_narrowed_down_to_its_two_ranks(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(LINK)
     words = ("--framework", "torch", "--ranks", "4", "--largest", "1", "--rounds", "1", "--dtypes", "float32")

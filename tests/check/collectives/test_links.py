@@ -160,6 +160,7 @@ def test_a_rank_in_all_slow_pairs_is_named_once() -> None:
 
 @pytest.mark.frameworks("torch")
 @pytest.mark.parametrize("cluster", [4], indirect=True)
+@pytest.mark.long
 def test_a_host_whose_link_is_shaped_is_named_among_real_ranks(cluster: Cluster) -> None:
     cluster.hosts.do(
         2, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "20mbit", "burst", "16kb", "latency", "400ms"

@@ -70,6 +70,7 @@ def test_the_variables_of_a_keras_model_are_arithmetic(try_it: Try) -> None:
     assert "fits: " in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_on_processors_keras_does_not_compile(try_it: Try) -> None:
     done = try_it(FIT, device="cpu")
     assert done.returncode == 0, done.stdout + done.stderr
