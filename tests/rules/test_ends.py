@@ -9,7 +9,7 @@ from keepstep.model.evidence import Coverage, CoverageState, Evidence, EvidenceS
 from keepstep.model.facts.base import Fact
 from keepstep.model.facts.guard import CollectivesIssued, PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.model.facts.network import ConnectFailed, PeerLost
-from keepstep.model.facts.process import NativeAbort, ProcessExited, StartedWith, TerminationRequested
+from keepstep.model.facts.process import ExceptionRaised, NativeAbort, ProcessExited, StartedWith, TerminationRequested
 from keepstep.model.facts.resource import MemoryLow, OomKilled
 from keepstep.model.facts.training import StepSeen
 from keepstep.model.identity import Rank
@@ -47,6 +47,16 @@ LOST = PeerLost(how="connection closed by peer")
 
 def test_all_said_goodbye() -> None:
     assert judged(left(0), left(1)).verdict.value == "healthy"
+
+
+@pytest.mark.parametrize(("interrupted", "verdict"), [(True, "failed"), (False, "healthy")])
+def test_ranks_that_stood_still_until_ctrl_c_and_left_with_status_0_are_not_healthy(
+    interrupted: bool, verdict: str
+) -> None:
+    """As ranks of `mp.spawn` do. Without it, one may have saved for long after the last step."""
+    stopped = of(RankStopped(phase="compute", steps=151, seconds=40.0, proven=True), 1, 90.0)
+    ctrl_c = [of(ExceptionRaised(type="KeyboardInterrupt", message=""), source="run.log")] * interrupted
+    assert judged(left(0), left(1), stopped, *ctrl_c).verdict.value == verdict
 
 
 def test_one_did_not() -> None:

@@ -307,11 +307,11 @@ def environments(name: str) -> list[dict[str, str]]:
     [
         pytest.param("torch", TORCH, 5, "all_reduce", marks=pytest.mark.frameworks("torch")),
         pytest.param("jax", JAX, 11, "allreduce", marks=[pytest.mark.frameworks("jax"), pytest.mark.long]),
-        pytest.param(
+        pytest.param(  # its collectives wait in no thread of their own
             "tensorflow",
             TENSORFLOW,
             11,
-            "CollectiveReduce",
+            "a tf.function step",
             marks=[pytest.mark.frameworks("tensorflow"), pytest.mark.long],
         ),
     ],

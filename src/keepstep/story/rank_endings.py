@@ -181,7 +181,14 @@ def ended_well(seen: EvidenceSet) -> bool:
     if is_supervised(seen):
         exits = [e.fact for e in seen.all(ProcessExited) if e.fact.reporter == SUPERVISOR]
         return bool(exits) and all(fact.code == 0 and fact.signal is None for fact in exits) and not _not_told(seen)
-    return seen.once(ends_of).all_well or _all_left_well(seen)
+    return (seen.once(ends_of).all_well or _all_left_well(seen)) and not _was_interrupted(seen)
+
+
+def _was_interrupted(seen: EvidenceSet) -> bool:
+    """Whether ranks stood still when the user pressed Ctrl-C: those of `mp.spawn` then leave with status 0."""
+    return bool(seen.all(RankStopped)) and any(
+        each.fact.type == "KeyboardInterrupt" for each in seen.all(ExceptionRaised)
+    )
 
 
 def _all_left_well(seen: EvidenceSet) -> bool:
