@@ -64,6 +64,13 @@ def test_a_status_that_is_not_0_is_never_healthy(tmp_path: Path, end: str, statu
     assert report.root is not None and report.root.ranks == (0,)
 
 
+@pytest.mark.parametrize(("how", "raised"), [("sys.exit(1)", "KeyboardInterrupt"), ("sys.exit(0)", None)])
+def test_an_exit_that_answers_ctrl_c_is_an_interruption(tmp_path: Path, how: str, raised: str | None) -> None:
+    """Lightning does so: it says "attempting graceful shutdown", and exits."""
+    _, (ended,), _ = left(tmp_path, f"try:\n    raise KeyboardInterrupt\nexcept KeyboardInterrupt:\n    {how}")
+    assert ended.raised == raised
+
+
 @pytest.mark.parametrize(
     ("end", "status", "words"),
     [("raise SystemExit('no data')", 1, "no data"), ("raise SystemExit(5)", 5, None), ("exit(6)", 6, None)],

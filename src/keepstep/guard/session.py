@@ -254,11 +254,11 @@ class Session(Peers):
             with contextlib.suppress(Exception):
                 tell()
 
-    def exits(self, given: Any, place: str) -> None:
+    def exits(self, given: Any, place: str, interrupted: bool) -> None:
         """A SystemExit reached the top of a program that has not trained yet: say at least that."""
         if not self._opened:
             self.open()
-            self._listener.hear(given, place)
+            self._listener.hear(given, place, interrupted)
 
     def _leave_at_once(self, ending: Ending) -> None:
         """The process ends without its exit handlers (``os._exit``): write what can be written without a wait, and what

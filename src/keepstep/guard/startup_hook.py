@@ -139,9 +139,9 @@ def _say_why_it_exits() -> None:
             system_exit.hear(_exits)
 
 
-def _exits(given: Any, place: str | None) -> None:
+def _exits(given: Any, place: str | None, interrupted: bool) -> None:
     if place is not None and given not in (None, 0):
-        session().exits(given, place)
+        session().exits(given, place, interrupted)
 
 
 def _print_by_the_line() -> None:

@@ -24,6 +24,7 @@ from keepstep.base.safe_files import open_private
 from keepstep.guard.ending import system_exit
 
 INTERRUPTED = 130
+INTERRUPTED_BY = "KeyboardInterrupt"
 LONGEST_TEXT = 300
 
 
@@ -41,7 +42,7 @@ class Ending:
 
     @property
     def words(self) -> str:
-        if self.raised == "KeyboardInterrupt":
+        if self.raised == INTERRUPTED_BY:
             return "was interrupted (Ctrl-C)"
         where = f" in {self.place}" if self.place and self.status else ""
         return f"ended with {self.raised}" if self.raised else f"ended with status {self.status}{where}"
@@ -72,16 +73,17 @@ class Listener:
         _exit.__module__ = "os"  # where it is found when it is pickled
         os._exit = _exit
 
-    def hear(self, given: Any, place: str | None) -> None:
+    def hear(self, given: Any, place: str | None, interrupted: bool) -> None:
         """A SystemExit has reached the top of the program."""
         text = given[:LONGEST_TEXT] if isinstance(given, str) else None
-        self._raised = Ending(status_of(given), place=place, text=text)
+        status = status_of(given)
+        self._raised = Ending(status, INTERRUPTED_BY if interrupted and status else None, place, text)
 
     def ending(self) -> Ending:
         """For an exit handler: how the process ends."""
         raised = uncaught()
         if raised is not None:
-            return Ending(INTERRUPTED if raised == "KeyboardInterrupt" else 1, raised)
+            return Ending(INTERRUPTED if raised == INTERRUPTED_BY else 1, raised)
         return self._raised or Ending()
 
 

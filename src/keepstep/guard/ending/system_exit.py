@@ -22,12 +22,13 @@ from typing import Any, NoReturn
 
 from keepstep.guard.record.user_line import is_library, name_of_line
 
-Then = Callable[[Any, str | None], None]
+Then = Callable[[Any, str | None, bool], None]
 _then: list[Then] = []
 
 
 def hear(then: Then) -> None:
-    """Call ``then`` with what such an exception was given, and the user's line that raised it."""
+    """Call ``then`` with what such an exception was given, the user's line that raised it, and whether it answers
+    Ctrl-C."""
     _then.append(then)
     if isinstance(SystemExit.__dict__["code"], _Code) or not _is_known_python():
         return
@@ -69,7 +70,7 @@ class _Code:
             with contextlib.suppress(Exception):
                 place = _place(error.__traceback__) or _place(_newest_traceback())
                 for then in _then:
-                    then(given, place)
+                    then(given, place, isinstance(error.__context__, KeyboardInterrupt))
         return given
 
     def __set__(self, error: SystemExit, value: Any) -> None:
