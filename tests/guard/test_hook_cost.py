@@ -136,3 +136,12 @@ def test_lean_steps_do_not_hide_who_waits_for_its_batches() -> None:
     assert input_and_step(rank(70)) == (70 * MS, 100 * MS, 40)
     (late,) = late_by_durations({0: rank(1), 1: rank(70), 2: rank(2)})
     assert (late.rank, late.phase, round(late.seconds, 3)) == (1, BoxPhase.INPUT, 0.07)
+
+
+@pytest.mark.parametrize("trial", [False, True])
+def test_a_trial_of_shrink_records_every_step_as_its_first_run_did(tmp_path: Path, trial: bool) -> None:
+    env = {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path), "KEEPSTEP_SUPERVISOR": "1"}
+    session = Session(Identity(rank=0, world=1), env | ({"KEEPSTEP_TRIAL": str(tmp_path)} if trial else {}))
+    session.open()
+    session.close()
+    assert (Thrift.part in {each.part for each in session.pulse._tasks}) != trial

@@ -173,8 +173,10 @@ class Session(Peers):
             last_words = LastWords(self)
             with self.part(last_words.part):
                 last_words.listen()
-            tasks = (Held(self), Pauses(self), OwnPast(self), Thrift(self), Orphan(self._env), LostChildren(self))
-            for task in (*tasks, last_words, Profile(self)):
+            tasks = (Held(self), Pauses(self), OwnPast(self), Orphan(self._env), LostChildren(self))
+            # a trial of `shrink` must see in each run what it saw in the first
+            thrift = () if self._env.get("KEEPSTEP_TRIAL") else (Thrift(self),)
+            for task in (*tasks, *thrift, last_words, Profile(self)):
                 self.pulse.every(task.period_s, task.part, task)
             with self.part("own thread"):  # there may be no room for one, or Python is ending
                 self.pulse.start()
