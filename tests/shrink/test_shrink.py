@@ -121,6 +121,7 @@ def test_the_budget_bounds_the_first_run_too(tmp_path: Path) -> None:
     assert found.returncode == 3 and "the budget was spent" in found.stderr, found.stderr
 
 
+@pytest.mark.long
 def test_stopping_keeps_the_best_so_far_and_the_same_command_goes_on(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("rows = {}\nother = [3]\nprint(other)\nlater = 4\nprint(rows['key'])\n")
     command = [sys.executable, "-m", "keepstep", "shrink", "--", sys.executable, "job.py"]

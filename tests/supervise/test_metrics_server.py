@@ -153,6 +153,7 @@ def prometheus_of(folder: Path, port: int) -> Iterator[int]:
         server.wait()
 
 
+@pytest.mark.long
 def test_every_shipped_query_has_data_from_a_real_scrape(tmp_path: Path) -> None:
     port = free_port()
     with prometheus_of(tmp_path, port) as own:

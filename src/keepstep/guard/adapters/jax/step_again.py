@@ -371,8 +371,8 @@ def _operations(jaxpr: Any) -> int:
 
 def _layer(equation: Any) -> str | None:
     """The name that the model gave to this place (`jax.named_scope`, modules of Flax)."""
-    named = re.findall(r"[\w.-]+(?=[)/]|$)", str(equation.source_info.name_stack))
-    return "/".join(named) or None
+    words = re.findall(r"[\w.-]+\(?", str(equation.source_info.name_stack))
+    return "/".join(each for each in words if not each.endswith("(")) or None
 
 
 def _place(error: Any) -> str | None:

@@ -33,7 +33,7 @@ class Results:
         """By place among the results: how often in a row it was not finite, and the step at which it was first."""
         self._told = False
         self.lost: Callable[[], None] = lambda: None
-        """Called when it is told."""
+        """Called when the guard says so."""
 
     def take(self, name: str, leaves: list[Any]) -> None:
         """Keep the numbers among a step's results, unread. Called by the training's thread."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operation of a step of TensorFlow gives a number that is not finite: its graph is run once more, beside it.
 
-A step changes its variables in place, so the step that was lost cannot be had again. But where the variables are still
+A step changes its variables in place, so the step that was lost cannot be repeated. But where the variables are still
 finite while the loss is not, what the guard has last seen of the step (its arguments) gives the same again. Operations
 are executed one by one, in a thread of the guard, and only those that change nothing: no variable, iterator, collective
 or call into Python. From the loss one goes back along what is not finite; so a NaN that a mask discards is no answer.

@@ -61,7 +61,7 @@ class TensorFlowState:
         self.output: list[Any] | None = None
         """... and this is it."""
         self.last_call: tuple[Any, list[Any], int] | None = None
-        """The function that gave it, its arguments, and the step's number; None where they cannot be had."""
+        """The function that gave it, its arguments, and the step's number; None where they are not known."""
         self.refusal: str | None = None
         """Why, in strict mode, the next step is not taken."""
         self.variables = 0
