@@ -17,6 +17,8 @@ JOBS ?= 2
 # Many tests wait for processes: with one worker more the cores have less to wait for.
 WORKERS ?= $(shell expr $(JOBS) + 1)
 FUZZ_SECONDS ?= 600
+# A test that stands still ends its worker, with the stacks of all threads, and the others go on.
+STANDS_STILL := -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 # On Linux a plain `pip install torch` brings CUDA along (gigabytes); a CPU build serves here. To take one from
 # elsewhere: make setup PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 TORCH ?= torch==2.13.0
@@ -96,7 +98,7 @@ lint: setup
 	$(BIN)/lint-imports --no-cache
 
 unit: setup
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not long' --durations=25
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not long' --durations=25 $(STANDS_STILL)
 
 test-all: lint plain setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
@@ -105,7 +107,7 @@ plain: $(PLAIN)/.ready
 	@for name in hyperscan pystack tensorflow torch jax; do \
 	  ! $(PLAIN)/bin/python -c "import $$name" 2>/dev/null || { echo "$(PLAIN) must not have $$name"; exit 1; }; \
 	done
-	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks and not long' $(NATIVE_TESTS)
+	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks and not long' $(STANDS_STILL) $(NATIVE_TESTS)
 
 # `make test` tries each target on a few inputs; this one goes on with new ones. What fails is printed, as small as it gets.
 fuzz: setup

@@ -23,6 +23,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from keepstep.base.other_threads import exception_of, frame_of
 from keepstep.base.safe_files import append
 from keepstep.guard.ending import ray_train_end
 from keepstep.guard.ending.will_exit import WillExit, is_leaving
@@ -115,8 +116,7 @@ class LastWords:
     def _look_at_training(self) -> None:
         """An exception has been propagating for a while in the thread that trains: will anything catch it?"""
         thread = self._session.trains_in_thread or threading.main_thread().ident or 0
-        active: Any = sys._current_exceptions().get(thread)
-        error = active[1] if isinstance(active, tuple) else active
+        error = exception_of(thread)
         now, steps = time.monotonic(), self._session.steps
         if error is None or self._seen != (id(error), steps):
             self._seen, self._judge_at = (id(error) if error is not None else 0, steps), now + PATIENCE_S
@@ -124,11 +124,9 @@ class LastWords:
         if now < self._judge_at or id(error) in self._told:
             return
         self._judge_at = now + AGAIN_S
-        frame = sys._current_frames().get(thread)
-        if frame is not None and is_leaving(frame, error) is WillExit.YES:
-            active = sys._current_exceptions().get(thread)
-            if error is (active[1] if isinstance(active, tuple) else active):  # it was its frame, then
-                self.tell(error, "leaving")
+        frame = frame_of(thread)
+        if frame is not None and is_leaving(frame, error) is WillExit.YES and error is exception_of(thread):
+            self.tell(error, "leaving")  # it was its frame, then
         del frame
 
     def tell(self, error: BaseException, how: str) -> None:

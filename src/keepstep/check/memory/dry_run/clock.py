@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
+from keepstep.base.other_threads import frame_of
 from keepstep.check.memory.dry_run.storage_log import StorageLog
 
 TOLD_EVERY_S = 10.0
@@ -48,7 +47,7 @@ class Clock(threading.Thread):
 
     def place(self) -> str:
         """The script's line that is being run, and the library that it waits for."""
-        frame: Any = sys._current_frames().get(self._main or 0)
+        frame = frame_of(self._main or 0)
         inner = frame.f_globals.get("__name__", "").partition(".")[0] if frame is not None else ""
         line = self._log.place(frame)
         return f"{line} (in {inner})" if line and inner not in ("", "__main__") else line
