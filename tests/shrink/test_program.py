@@ -8,7 +8,7 @@ import ast
 import pytest
 
 from keepstep.shrink.delta_debugging import reduce
-from keepstep.shrink.going_on import going_on
+from keepstep.shrink.going_on import going_on, that_write
 from keepstep.shrink.names import Names
 from keepstep.shrink.one_file import imported, in_one
 from keepstep.shrink.program import Edits, Node, Program, uid
@@ -292,6 +292,26 @@ def test_what_a_mended_program_goes_on_with_stays_though_no_trial_gets_there() -
     assert names.closed(Edits(removed=frozenset({uid(statement("self.head = Head()"))})), kept) is None
     assert names.closed(Edits(removed=frozenset({uid(statement("class Head:"))})), kept) is None
     assert names.closed(Edits(removed=frozenset({uid(statement("class Unused:"))})), kept) is not None
+
+
+WRITES = """\
+def store(path, text):
+    with open(path, "w") as out:
+        print(text, file=out)
+
+
+def main(path):
+    if path:
+        store(path, "x")
+    print(open(path).read())
+    print(sum([1]))
+"""
+
+
+def test_what_writes_files_is_found_with_what_calls_it() -> None:
+    program = Program({"job.py": WRITES})
+    found = {each.lineno for each in program.statements() if uid(each) in that_write(program)}
+    assert found == {1, 2, 3, 6, 7, 8}
 
 
 FILES = {

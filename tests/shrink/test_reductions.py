@@ -18,6 +18,44 @@ from keepstep.shrink.same_failure import Failure, carried
 from keepstep.shrink.search import Search
 from keepstep.shrink.trials import Trials
 
+VALUES = """\
+import random
+
+
+def draw(low, parts):
+    return random.Random(low).randrange(low, parts)
+
+
+def passed(net):
+    return net
+
+
+def share(parts=3, most=4):
+    shares = []
+    for _ in range(most):
+        shares.append(draw(0, parts))
+    if parts > 2:
+        shares[1] = 0
+    chosen = passed(shares)
+    for number in chosen:
+        print(1 / number)
+
+
+share()
+"""
+
+
+def test_a_number_or_a_condition_that_feeds_the_failing_line_stays() -> None:
+    order = [reductions.parts, reductions.wrappers]
+    search = searched(VALUES, 20, order, again=(20,))
+    text = search.program.made(search.best)["job.py"].text
+    assert "shares.append(draw(0, parts))" in text and "randrange(low, parts)" in text, text
+    assert "chosen = shares" in text and "def passed" not in text, text
+    assert "if parts > 2" not in text, "it was asked once"
+    search = searched(VALUES, 20, order, again=(16, 17, 20))
+    assert "if parts > 2" in search.program.made(search.best)["job.py"].text
+
+
 TEXT = """\
 import json
 import types
@@ -66,6 +104,7 @@ def searched(
     words: tuple[str, ...] = (),
     idle: Sequence[int] = (),
     apart: Sequence[int] = (),
+    again: Sequence[int] = (),
 ) -> InThisProcess:
     trials = Trials(".", (), {})
     try:
@@ -74,7 +113,9 @@ def searched(
         search.program = Program({"job.py": text})
         search.executed = {("job.py", line) for line in range(1, len(text.splitlines()) + 1) if line not in idle}
         search.apart = {("job.py", line) for line in apart}
-        failure = Failure("failed", "user.code_exception", "", "", "only", at=(("job.py", failing),))
+        search.again = {("job.py", line) for line in again}
+        at = (("job.py", failing),)
+        failure = Failure("failed", "user.code_exception", "", "", "only", raised="ZeroDivisionError", at=at)
         search._begin_with(failure, Edits(words=words))
         for each in reduce:
             each(search)

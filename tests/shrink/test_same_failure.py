@@ -88,6 +88,12 @@ def test_another_failure_is_refused(raised: dict[str, Any], why: str) -> None:
     assert found is not None and found.startswith(why)
 
 
+def test_nothing_but_wrong_numbers_are_not_one_among_many() -> None:
+    one, all_of_them = failure(values={"loss": "Tensor int64"}), failure(values={"loss": "Tensor int64 of one number"})
+    assert difference(one, all_of_them) is not None
+    assert difference(all_of_them, one) is None, "a single one may be left"
+
+
 def test_what_spawn_tells_of_its_process_is_what_that_process_raised() -> None:
     told = """
 

@@ -67,6 +67,13 @@ def test_a_file_that_is_late_is_not_one_that_nobody_writes(tmp_path: Path) -> No
     assert noted(tmp_path, never.format(tmp_path))["absent"] == "missing in 2 parts, others beside"
 
 
+def test_whole_numbers_that_are_all_the_same_are_told(tmp_path: Path) -> None:
+    job = "import numpy\nrows, alike, one = [3, 4], numpy.array([4, 4]), [4]\nmixed = numpy.array([4, 5])\nrows[9]\n"
+    values = noted(tmp_path, job)["values"]
+    assert isinstance(values, dict) and values["alike"].endswith("int64 of one number"), values
+    assert (values["rows"], values["one"]) == ("list", "list") and values["mixed"].endswith("int64"), values
+
+
 def test_a_rank_that_runs_more_lines_than_it_may_is_ended(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("x = 0\nwhile True:\n    x += 1\n")
     env = {**os.environ, "KEEPSTEP_TRIAL": str(tmp_path), "KEEPSTEP_TRIAL_LINES": str(tmp_path)}

@@ -7,7 +7,12 @@ import ast
 from collections.abc import Collection, Iterable
 
 from keepstep.shrink.names import CALLED_BY_OTHERS, FUNCTIONS, Names, gives_a_value
-from keepstep.shrink.program import SCOPES, Node, Place, Program, bodies, uid
+from keepstep.shrink.program import SCOPES, Node, Place, Program, bodies, own_parts, uid
+
+WRITES = tuple(
+    "save dump write write_text write_bytes writelines savez savetxt save_pretrained save_weights to_csv touch mkdir "
+    "makedirs mkdtemp replace rename move copy copyfile".split()
+)
 
 
 def going_on(program: Program, names: Names, executed: Collection[Place], failing: Iterable[ast.stmt]) -> set[Node]:
@@ -63,6 +68,34 @@ def going_on(program: Program, names: Names, executed: Collection[Place], failin
         }
         if (len(found), len(seen)) == before:
             return found
+
+
+def that_write(program: Program) -> set[Node]:
+    """What writes files, and what calls it: where a file was not there, a mended program may have to write it first."""
+    found: set[Node] = set()
+    called: set[str] = set()
+    while True:
+        before = len(found)
+        for each in program.statements():
+            if any(_writes(part) or _name_called(part) in called for part in own_parts(each)):
+                around = [node for node in program.above(each) if isinstance(node, ast.stmt)]
+                inside = ast.walk(each) if isinstance(each, ast.With) else [each]
+                found |= {uid(node) for node in (*inside, *around) if isinstance(node, ast.stmt)}
+                called |= {node.name for node in around if isinstance(node, FUNCTIONS)}
+        if len(found) == before:
+            return found
+
+
+def _name_called(node: ast.AST) -> str:
+    return str(getattr(node.func, "attr", getattr(node.func, "id", ""))) if isinstance(node, ast.Call) else ""
+
+
+def _writes(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    modes = [each for each in (*node.args[1:2], *(one.value for one in node.keywords if one.arg == "mode"))]
+    opens = _name_called(node) == "open" and any(set("wax+") & set(str(getattr(each, "value", ""))) for each in modes)
+    return opens or _name_called(node) in WRITES
 
 
 def _changed_by_call(node: ast.stmt) -> set[str]:

@@ -270,13 +270,23 @@ def _without(search: Search, piece: Iterable[Node]) -> Edits:
 
 
 def wrappers(search: Search) -> None:
-    """`with`, `try`, `if` and loops whose body can stand alone, once. Never the condition under which it fails."""
+    """`with`, `try`, `if` and loops whose body can stand alone, once. Never the condition under which it fails, or
+    under which something that the failing line needs comes about: in one of many steps, of one of many values."""
     left = list(search.left())
     found = [uid(each) for each in left if isinstance(each, WRAPS) and uid(each) not in search.kept]
+    found = [each for each in found if not _chooses(search, search.program.nodes[each])]
     found += [uid(each) for each in left if isinstance(each, LOOPS) and _may_run_once(search, each, left)]
     delta_debugging.reduce(
         found, lambda piece: search.same(replace(search.best, unwrapped=search.best.unwrapped | set(piece)))
     )
+
+
+def _chooses(search: Search, node: ast.AST) -> bool:
+    """Whether it decides, more than once, about what the failing line needs."""
+    if not isinstance(node, ast.If) or uid(node) not in search.feeding:
+        return False
+    now = search.program.replaced(node, search.best)
+    return (uid(node)[0], node.lineno) in search.again and not isinstance(now.test, ast.Constant)  # type: ignore[attr-defined]
 
 
 def _may_run_once(search: Search, loop: ast.For | ast.While, left: list[ast.stmt]) -> bool:
@@ -330,8 +340,11 @@ def _parts(search: Search) -> Iterator[tuple[tuple[Node, Node] | None, Node]]:
     for each in search.left():
         if uid(each) in search.kept or isinstance(each, (*IMPORTS, *SCOPES)):
             continue
+        feeds = uid(each) in search.feeding
+        matters = feeds and search.failure.is_of_values
         for part in own_parts(each):
-            if isinstance(part, ast.keyword) and part.arg is not None and uid(part) not in search.best.removed:
+            given = isinstance(part, ast.keyword) and part.arg is not None and uid(part) not in search.best.removed
+            if given and not (matters and search.plain.is_one(part.value)):  # type: ignore[attr-defined]
                 yield None, uid(part)
             if not isinstance(part, ast.expr) or uid(part) in done:
                 continue
@@ -340,8 +353,9 @@ def _parts(search: Search) -> Iterator[tuple[tuple[Node, Node] | None, Node]]:
                 inner = [each for each in part.args[:1] if not isinstance(each, (ast.Starred, ast.Constant))]
             elif isinstance(part, ast.BinOp):
                 inner = [part.left, part.right]
-            elif isinstance(part, ast.IfExp):
+            elif isinstance(part, ast.IfExp) and not feeds:
                 inner = [part.body, part.orelse]
+            inner = [one for one in inner if not (matters and search.plain.is_one(one))]
             yield from (((uid(part), uid(one)), uid(part)) for one in inner)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from keepstep.guard.record.trial_record import SAME_NUMBERS
 from keepstep.shrink.program import Place, Program, Rendered, own_parts
 
 NUMBER = re.compile(r"(?:(?<![A-Za-z_\d])|(?<=\dx))[-+]?(?:0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)
@@ -23,6 +24,8 @@ FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 RELAYED, SPAWNED = "ProcessRaisedException", re.compile(r"-- Process (\d+) terminated")
 TRANSPORT = ("RuntimeError", "DistBackendError")
 ANY_RANK = "several"
+ABSENT = "the path"
+"""What is held of a file that is not there."""
 SAME = ("cause", "verdict", "raised", "signal", "at")
 STABLE = ("words", "again", "not_finite", "elsewhere")
 """Part of the failure where two runs of the original agree on it."""
@@ -69,6 +72,11 @@ class Failure:
         """Whether the message's numbers are sizes, which only the program's own numbers can change."""
         return self.words is not None and bool(SIZES.search(self.words)) and not VALUES.search(self.words)
 
+    @property
+    def is_of_values(self) -> bool:
+        """Whether another number in the place of one that the failing line gets may be another reason."""
+        return self.raised is not None and not self.is_of_sizes and not self.cause.startswith(OF_COLLECTIVES)
+
 
 def failure_of(
     seen: Mapping[str, Any], program: Program, made: Mapping[str, Rendered], world: int | None
@@ -106,7 +114,7 @@ def failure_of(
         place = carried(first["file"], first["line"], made)
         places = (place,) if place else ()
         held = tuple(_held(first["values"], program, place)) if place else ()
-        held += (("the path", first["absent"]),) if first.get("absent") else ()
+        held += ((ABSENT, first["absent"]),) if first.get("absent") else ()
     elif hung:
         stacks = list(_stacks(seen, made))
         places = tuple(sorted({stack[0] for stack in stacks}))
@@ -171,7 +179,7 @@ def difference(wanted: Failure, found: Failure | None) -> str | None:
     if found.world > 1 and wanted.who != found.who and wanted.who != ANY_RANK:
         return f"who: {found.who}"
     before, now = dict(wanted.held), dict(found.held)
-    changed = [name for name in before if name in now and before[name] != now[name]]
+    changed = [name for name in before if name in now and before[name] not in (now[name], now[name] + SAME_NUMBERS)]
     return f"{changed[0]} was {before[changed[0]]}, is {now[changed[0]]}" if changed else None
 
 

@@ -21,12 +21,13 @@ from keepstep.base.wording import count, duration
 from keepstep.errors import Unavailable
 from keepstep.shrink.chance import Chance
 from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
-from keepstep.shrink.going_on import going_on
+from keepstep.shrink.going_on import going_on, that_write
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.names import Names
 from keepstep.shrink.other_hosts import other_hosts
+from keepstep.shrink.plain_numbers import PlainNumbers
 from keepstep.shrink.program import SCOPES, Edits, Node, Program, Rendered, uid
-from keepstep.shrink.same_failure import Failure, common, difference, failure_of, failure_of_json, other_numbers
+from keepstep.shrink.same_failure import ABSENT, Failure, common, difference, failure_of, failure_of_json, other_numbers
 from keepstep.shrink.trials import Trials
 
 TRIES, SHARE = 8, 0.25
@@ -89,6 +90,8 @@ class Search:
     executed: set[tuple[str, int]] = field(default_factory=set)
     apart: set[tuple[str, int]] = field(default_factory=set)
     """Lines that other ranks ran before they passed the failing one; the rank that failed there at once did not."""
+    again: set[tuple[str, int]] = field(default_factory=set)
+    """Lines that a rank ran more than once."""
     data: dict[str, list[str]] = field(default_factory=dict)
     """The lines of the text files that the program reads."""
     ran: int = 0
@@ -159,6 +162,7 @@ class Search:
         self.data = _records(set(seen.get("opened", ())) - set(self.program.texts))
         self.whole = sum(map(_lines, self.program.made(edits).values()))
         self._issued = issued_in(seen.get("issued", ()), edits.ranks or 1)
+        self.again = {(file, line) for file, line in seen.get("again", ())}
         self.apart = {(file, line) for file, line in seen.get("apart", ())} if found.again is False else set()
         self._begin_with(found, edits)
         self.limit_s = 3 * seen["took_s"] + SLACK_S
@@ -177,7 +181,11 @@ class Search:
         stack = [self.program.statement_at(*place) for place in failure.places]
         failing = [each for each in stack if each]
         self.names.unreached = going_on(self.program, self.names, self.executed, failing) | self._told_apart(failing)
+        if dict(failure.held).get(ABSENT):
+            self.names.unreached |= that_write(self.program)
         self.kept = self._kept(failure) | self.names.unreached
+        self.feeding = self.names.slice_of(self.kept, mutators=True)
+        self.plain = PlainNumbers(self.program)
 
     def _told_apart(self, failing: list[ast.stmt]) -> set[Node]:
         """What gave the other ranks something that the failing line needs, and not the rank that failed: once it is

@@ -31,6 +31,8 @@ LARGEST = 1 << 20
 LONGEST = 8000
 SMALL = 1 << 16
 """The same, after every line."""
+SAME_NUMBERS = " of one number"
+"""Whole numbers that are all the same: one wrong label among many is not the same as nothing but wrong ones."""
 
 ENDLESS = 97
 """The exit status of a rank that ran more lines than the trial allows."""
@@ -193,6 +195,8 @@ def _kind(value: Any) -> str:
             return kind if value else f"{kind} 0"
         if isinstance(value, float):
             return kind if math.isfinite(value) else "not finite"
+        if isinstance(value, (list, tuple)) and 1 < len(value) <= LARGEST and all(type(each) is int for each in value):
+            return f"{kind}{SAME_NUMBERS * (min(value) == max(value))}"
         if isinstance(value, (str, bytes, list, tuple, dict, set)):
             return kind if value else f"empty {kind}"
         if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -207,6 +211,8 @@ def _finite(value: Any) -> str:
     if size > LARGEST or getattr(getattr(value, "device", None), "type", "cpu") != "cpu":
         return ""
     value = value.detach() if hasattr(value, "detach") else value
+    if size > 1 and "int" in str(value.dtype) and int(value.min()) == int(value.max()):
+        return SAME_NUMBERS.strip()
     total = float(abs(value).sum())
     return "" if math.isfinite(total) else "not finite"
 
