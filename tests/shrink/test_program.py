@@ -8,7 +8,7 @@ import ast
 import pytest
 
 from keepstep.shrink.delta_debugging import reduce
-from keepstep.shrink.going_on import going_on, that_write
+from keepstep.shrink.going_on import going_on, looks_for_files, that_write
 from keepstep.shrink.names import Names
 from keepstep.shrink.one_file import imported, in_one
 from keepstep.shrink.program import Edits, Node, Program, uid
@@ -312,6 +312,13 @@ def test_what_writes_files_is_found_with_what_calls_it() -> None:
     program = Program({"job.py": WRITES})
     found = {each.lineno for each in program.statements() if uid(each) in that_write(program)}
     assert found == {1, 2, 3, 6, 7, 8}
+
+
+def test_a_wait_for_a_file_is_known_by_its_loop() -> None:
+    program = Program({"job.py": "import os, time\nwhile not os.path.exists('x'):\n    time.sleep(1)\ntime.sleep(1)\n"})
+    sleep, other = program.statement_at("job.py", 3), program.statement_at("job.py", 4)
+    assert sleep is not None and looks_for_files(program, [sleep])
+    assert other is not None and not looks_for_files(program, [other])
 
 
 FILES = {

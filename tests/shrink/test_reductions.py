@@ -13,6 +13,7 @@ import pytest
 from keepstep.shrink import reductions
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.options_and_parameters import options_as_constants, parameters
+from keepstep.shrink.own_waits import shorter_waits, with_own_waits
 from keepstep.shrink.program import Edits, Node, Program, Rendered, uid
 from keepstep.shrink.same_failure import Failure, carried
 from keepstep.shrink.search import Search
@@ -288,6 +289,34 @@ def mark_of(search: Search) -> Node:
     node = search.program.statement_at("job.py", 8)
     assert node is not None
     return uid(node)
+
+
+WAITS = """\
+from datetime import timedelta
+
+SHORT = timedelta(minutes=2)
+
+
+def begin(timeout, seconds):
+    print(timeout, seconds)
+
+
+begin(timeout=timedelta(seconds=30.0), seconds=50)
+begin(timeout=2, seconds=50)
+print(1 / (SHORT.seconds - SHORT.seconds))
+"""
+
+
+def test_trials_wait_less_and_the_result_as_long_as_ever() -> None:
+    search = searched(WAITS, 12, [shorter_waits])
+    assert search.count == 0, "it was never silent"
+    search.waits = True
+    shorter_waits(search)
+    text = search.program.made(search.best)["job.py"].text
+    assert "timedelta(seconds=3), seconds=50" in text and "timedelta(minutes=0.05)" in text and "timeout=2" in text, (
+        text
+    )
+    assert search.program.made(with_own_waits(search))["job.py"].text == WAITS
 
 
 RANKS = """\

@@ -14,6 +14,8 @@ WRITES = tuple(
     "makedirs mkdtemp replace rename move copy copyfile".split()
 )
 
+LOOKS = ("exists", "isfile", "is_file", "isdir", "is_dir", "stat", "glob", "listdir", "iterdir")
+
 
 def going_on(program: Program, names: Names, executed: Collection[Place], failing: Iterable[ast.stmt]) -> set[Node]:
     """The ``return`` after each failing or calling line, and what leads to its value after that line.
@@ -84,6 +86,13 @@ def that_write(program: Program) -> set[Node]:
                 called |= {node.name for node in around if isinstance(node, FUNCTIONS)}
         if len(found) == before:
             return found
+
+
+def looks_for_files(program: Program, failing: Collection[ast.stmt]) -> bool:
+    """Whether one of these lines, or a loop around it, asks if a file is there."""
+    asking = [each for node in failing for each in (node, *program.above(node))]
+    asking = [each for each in asking if each in failing or isinstance(each, ast.While)]
+    return any(_name_called(part) in LOOKS for each in asking for part in own_parts(each))  # type: ignore[arg-type]
 
 
 def _name_called(node: ast.AST) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from keepstep.shrink import delta_debugging
 from keepstep.shrink.names import loop_of
 from keepstep.shrink.options_and_parameters import options_as_constants, parameters
+from keepstep.shrink.own_waits import shorter_waits
 from keepstep.shrink.program import SCOPES, Edits, Node, own_parts, uid
 from keepstep.shrink.search import Search
 
@@ -491,6 +492,7 @@ ALL: tuple[Callable[[Search], None], ...] = (
     at_once,
     never_executed,
     options_as_constants,
+    shorter_waits,
     ranks,
     device,
     all_numbers,

@@ -179,7 +179,8 @@ def _prove(shrunk: Shrunk, result: Result, line: JobCommand, env: Mapping[str, s
         try:
             while runs < tries and failed < ENOUGH:
                 runs += 1
-                now = trials.run({**order, "files": {}, "limit_s": shrunk.limit_s, "shown": True})
+                limits = {"limit_s": shrunk.limit_s, "patience_s": shrunk.patience_s}
+                now = trials.run({**order, **limits, "files": {}, "shown": True})
                 how = failure_of(now, program, made, line.ranks)
                 late = f"it was still running after {duration(shrunk.limit_s)}"
                 differs = late if now.get("late") else _differs(shrunk, how, made)

@@ -75,7 +75,8 @@ class Failure:
     @property
     def is_of_values(self) -> bool:
         """Whether another number in the place of one that the failing line gets may be another reason."""
-        return self.raised is not None and not self.is_of_sizes and not self.cause.startswith(OF_COLLECTIVES)
+        ended = self.raised is not None or self.signal is not None
+        return ended and not self.is_of_sizes and not self.cause.startswith(OF_COLLECTIVES)
 
 
 def failure_of(

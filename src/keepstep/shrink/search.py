@@ -21,7 +21,7 @@ from keepstep.base.wording import count, duration
 from keepstep.errors import Unavailable
 from keepstep.shrink.chance import Chance
 from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
-from keepstep.shrink.going_on import going_on, that_write
+from keepstep.shrink.going_on import going_on, looks_for_files, that_write
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.names import Names
 from keepstep.shrink.other_hosts import other_hosts
@@ -39,7 +39,9 @@ ENOUGH, MOST_RUNS = 3, 12
 """Of a failure that does not come every time: seen so often, or after so many runs, its rate is taken as known."""
 DOUBTS = (1, 4, 16)
 """After so many candidates that did not fail at all, the best so far is run again: does it fail every time?"""
-LONGER, MORE_LINES = 4, 1 << 14
+PATIENCE_S = 15.0
+"""A program that falls silent may give up by itself, which is another failure than one that has to be ended."""
+LONGER, MORE_LINES = 4, 1 << 12
 """A candidate that runs so many times more lines than the original, and so many more, is taken to go on for ever."""
 LARGEST_FILE = 4 << 20
 ALONG = {"torch": "torch._dynamo"}
@@ -80,6 +82,10 @@ class Search:
     needs: int | None = None
     on_cpu: bool | None = None
     """Whether it fails without an accelerator; None: there is none, or it was not tried."""
+    waits: bool = False
+    """Ranks of the original were silent before it failed by itself."""
+    shortened: tuple[tuple[Node, Node], ...] = ()
+    """What the program waits for less than it did: `replaced` has these, and the result has not."""
     variables_tried: bool = False
     """Those that are left are needed."""
     doing: str = "as it is"
@@ -162,6 +168,7 @@ class Search:
         self.data = _records(set(seen.get("opened", ())) - set(self.program.texts))
         self.whole = sum(map(_lines, self.program.made(edits).values()))
         self._issued = issued_in(seen.get("issued", ()), edits.ranks or 1)
+        self.waits = found.verdict != "hung" and bool(seen.get("silent"))
         self.again = {(file, line) for file, line in seen.get("again", ())}
         self.apart = {(file, line) for file, line in seen.get("apart", ())} if found.again is False else set()
         self._begin_with(found, edits)
@@ -181,7 +188,7 @@ class Search:
         stack = [self.program.statement_at(*place) for place in failure.places]
         failing = [each for each in stack if each]
         self.names.unreached = going_on(self.program, self.names, self.executed, failing) | self._told_apart(failing)
-        if dict(failure.held).get(ABSENT):
+        if dict(failure.held).get(ABSENT) or looks_for_files(self.program, failing):
             self.names.unreached |= that_write(self.program)
         self.kept = self._kept(failure) | self.names.unreached
         self.feeding = self.names.slice_of(self.kept, mutators=True)
@@ -395,6 +402,7 @@ class Search:
         finite = self._wanted is None or self._wanted.not_finite is not None
         order = {**launch.order(), "files": changed, "env": env, "limit_s": limit_s, "lines": True, "finite": finite}
         order["most_lines"] = self.most_lines
+        order["patience_s"] = PATIENCE_S if self._wanted is None or self.waits else 0.0
         seen = self.trials.run({**order, **more})
         if seen.get("late") and limit_s == left:
             raise OutOfTime
@@ -435,6 +443,7 @@ class Search:
                 "alone": self.alone,
                 "failure": asdict(self.failure),
                 "failed_of": self.failed_of,
+                "shortened": self.shortened,
             }
             said["rate"] = None if self.chance is None else self.chance.rate
             write_whole(self.state, json.dumps(said).encode())
@@ -461,6 +470,7 @@ class Search:
         self.say("going on where the earlier search ended")
         self._begin_with(failure_of_json(said["failure"]), Edits.of_json(said["edits"]))
         self.alone, self.on_cpu = said["alone"], said["on_cpu"]
+        self.shortened = tuple((tuple(node), tuple(other)) for node, other in said.get("shortened", ()))
         self._known, self.needs, self.failed_of = said["known"], said["needs"], tuple(said["failed_of"])
         self.chance = None if said["rate"] is None else Chance(said["rate"])
 

@@ -10,9 +10,10 @@ from keepstep.base.wording import duration
 from keepstep.errors import Unavailable
 from keepstep.shrink import reductions
 from keepstep.shrink.job_command import JobCommand
+from keepstep.shrink.own_waits import with_own_waits
 from keepstep.shrink.program import Edits, Program, Rendered
 from keepstep.shrink.same_failure import Failure
-from keepstep.shrink.search import ON_CPU, OutOfTime, Search
+from keepstep.shrink.search import ON_CPU, PATIENCE_S, OutOfTime, Search
 
 
 @dataclass
@@ -35,6 +36,8 @@ class Shrunk:
     complete: bool = True
     limit_s: float = 600.0
     """How long the last run may take."""
+    patience_s: float = 0.0
+    """How long it may be silent before it is ended."""
     rate: tuple[float, int, int] | None = None
     """Of a failure that does not come every time: how often the original failed; and the result, of how many runs."""
     executed: int = 0
@@ -86,7 +89,7 @@ def shrink(search: Search, folders: tuple[str, ...]) -> Shrunk:
     return Shrunk(
         program=search.program,
         launch=search.launch,
-        edits=search.best,
+        edits=with_own_waits(search),
         failure=search.failure,
         trials=search.count,
         refused=search.refused,
@@ -95,6 +98,7 @@ def shrink(search: Search, folders: tuple[str, ...]) -> Shrunk:
         needs=search.needs if search.chance is None else None,  # of a flake it would be no proof
         complete=complete,
         limit_s=search.cold_limit_s,
+        patience_s=PATIENCE_S if search.waits else 0.0,
         rate=(search.chance.rate, *search.failed_of) if search.chance is not None else None,
         executed=search.ran,
         whole=search.whole,

@@ -227,7 +227,7 @@ def _supervise(order: dict[str, Any], modules: dict[str, ModuleType], scratch: s
         check=False,
         max_attempts=1,
         spares=False,
-        suspected_wait_s=0.0,
+        suspected_wait_s=order["patience_s"],
         grace_s=GRACE_S,
         quiet=True,
     )
@@ -282,6 +282,8 @@ def _left_in(folder: Path, trial: Path, order: dict[str, Any]) -> dict[str, Any]
         found["imports"] = list(
             dict.fromkeys(line[1:] for text in texts for line in text.splitlines() if line[:1] == "M")
         )
+    with contextlib.suppress(OSError):
+        found["silent"] = '"what": "suspicion"' in (attempt / "events.jsonl").read_text()
     if order["issued"] and _cause(found["report"]).startswith("sync."):
         found["issued"] = _issued(attempt)
     if order["shown"]:

@@ -42,7 +42,8 @@ class Trials:
     def run(self, order: dict[str, Any]) -> dict[str, Any]:
         """What one trial saw."""
         return self._ask(
-            {**self._about, **dict.fromkeys(FLAGS, False), "roles": {}, "gone": [], "most_lines": 0} | order
+            {**self._about, **dict.fromkeys(FLAGS, False), "roles": {}, "gone": [], "most_lines": 0, "patience_s": 0.0}
+            | order
         )
 
     def warm_up(self, imports: list[str]) -> list[str]:
