@@ -76,6 +76,12 @@ def test_groups_are_made_again_and_keep_the_order_of_the_scripts_lines() -> None
     )
 
 
+def test_whether_a_collective_was_issued_at_a_line() -> None:
+    assert BEFORE.at(("job.py", 9)) is None, "no lines are known"
+    found = known(*(note(rank, "0", SUM, line="job.py:9, in main()") for rank in (0, 1)))
+    assert found.at(("/home/job.py", 9)) and found.at(("/home/job.py", 8)) is False
+
+
 def test_objects_take_two_numbers_and_one_call() -> None:
     text = program_of(known(*(note(rank, "0", *["all_gather_object"] * 4) for rank in (0, 1))))
     assert text is not None and text.count("dist.all_gather_object(") == 2

@@ -291,6 +291,26 @@ def mark_of(search: Search) -> Node:
     return uid(node)
 
 
+CHOOSES = """\
+def share(rank, step):
+    if step > 5:
+        return 2
+    if rank != 1 or step != 3:
+        return 1
+    return 0
+
+
+for step in range(9):
+    print(1 / share(1, step))
+"""
+
+
+def test_what_decides_when_it_comes_to_the_fault_stays() -> None:
+    search = searched(CHOOSES, 10, [reductions.statements, reductions.once_more], idle=(3,))
+    text = search.program.made(search.best)["job.py"].text
+    assert "    if rank != 1 or step != 3:\n        return 1\n" in text and "step > 5" not in text, text
+
+
 WAITS = """\
 from datetime import timedelta
 
@@ -308,9 +328,11 @@ print(1 / (SHORT.seconds - SHORT.seconds))
 
 
 def test_trials_wait_less_and_the_result_as_long_as_ever() -> None:
-    search = searched(WAITS, 12, [shorter_waits])
+    search = searched(WAITS, 12, [])
+    search.patience_s = 0.0
+    shorter_waits(search)
     assert search.count == 0, "it was never silent"
-    search.waits = True
+    search.patience_s = 9.0
     shorter_waits(search)
     text = search.program.made(search.best)["job.py"].text
     assert "timedelta(seconds=3), seconds=50" in text and "timedelta(minutes=0.05)" in text and "timeout=2" in text, (

@@ -7,6 +7,7 @@ died before it could write one. Who was the source of a broadcast is not recorde
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from keepstep.shrink.program import Place
 from keepstep.shrink.same_failure import Failure, difference, without_places
 from keepstep.signals.collective_history import OBJECTS, SCRIPTS, key
 
@@ -52,6 +54,11 @@ class Issued:
 
     by_rank: Mapping[int, Sequence[Call]]
     members: Mapping[str, tuple[int, ...]]
+
+    def at(self, place: Place) -> bool | None:
+        """Whether a collective was issued there; None: no lines are known."""
+        lines = {call.line.partition(",")[0] for calls in self.by_rank.values() for call in calls if call.line}
+        return f"{os.path.basename(place[0])}:{place[1]}" in lines if lines else None
 
     def last(self) -> dict[int, tuple[str, str]]:
         """The kind of the collective that each rank was in last, and its number after the first that is known."""

@@ -19,7 +19,7 @@ LONG_S, MOST_S = 4.0, 7200.0
 
 def shorter_waits(search: Search) -> None:
     """Where the program itself gives up after a while, each trial takes that long."""
-    if not search.waits or search.failure.verdict == "hung":
+    if not search.patience_s:
         return
     found = tuple((node, literal(now)) for node, now in _waits(search))
     if found and search.same(replace(search.best, replaced=(*search.best.replaced, *found))):

@@ -345,7 +345,7 @@ def _parts(search: Search) -> Iterator[tuple[tuple[Node, Node] | None, Node]]:
         matters = feeds and search.failure.is_of_values
         for part in own_parts(each):
             given = isinstance(part, ast.keyword) and part.arg is not None and uid(part) not in search.best.removed
-            if given and not (matters and search.plain.is_one(part.value)):  # type: ignore[attr-defined]
+            if given and not (matters and search.numbers_in.is_one(part.value)):  # type: ignore[attr-defined]
                 yield None, uid(part)
             if not isinstance(part, ast.expr) or uid(part) in done:
                 continue
@@ -356,7 +356,7 @@ def _parts(search: Search) -> Iterator[tuple[tuple[Node, Node] | None, Node]]:
                 inner = [part.left, part.right]
             elif isinstance(part, ast.IfExp) and not feeds:
                 inner = [part.body, part.orelse]
-            inner = [one for one in inner if not (matters and search.plain.is_one(one))]
+            inner = [one for one in inner if not (matters and search.numbers_in.is_one(one))]
             yield from (((uid(part), uid(one)), uid(part)) for one in inner)
 
 
@@ -371,9 +371,11 @@ def _height(search: Search, node: Node) -> int:
 
 
 def all_numbers(search: Search) -> None:
-    """All whole numbers at once: shorter trials from here on."""
+    """All whole numbers at once, or else those that something is compared with: shorter trials from here on."""
     found = _numbers(search)
-    _with_numbers(search, found, _smaller(sorted(found), set(found)))
+    if not _with_numbers(search, found, _smaller(sorted(found), set(found))):
+        found = _numbers(search, compared=True)
+        _with_numbers(search, found, _smaller(sorted(found), set(found)))
 
 
 def numbers(search: Search) -> None:
@@ -401,12 +403,14 @@ def numbers(search: Search) -> None:
         now = new
 
 
-def _numbers(search: Search) -> dict[int, list[Node]]:
-    """What is a size, with the places where it stands."""
+def _numbers(search: Search, *, compared: bool = False) -> dict[int, list[Node]]:
+    """What is a size, with the places where it stands; ``compared``: what a number, as that of a step, is held to."""
     found: dict[int, list[Node]] = {}
     for each in search.left():
         if not _is_no_size(each):
-            for leaf in own_parts(search.program.replaced(each, search.best)):
+            parts = list(own_parts(search.program.replaced(each, search.best)))
+            sides = [side for part in parts if isinstance(part, ast.Compare) for side in (part.left, *part.comparators)]
+            for leaf in sides if compared else parts:
                 if (value := _value(search, leaf) or 0) > SMALL:
                     found.setdefault(value, []).append(uid(leaf))
     return found

@@ -21,6 +21,7 @@ from keepstep.base.wording import count, duration
 from keepstep.errors import Unavailable
 from keepstep.shrink.chance import Chance
 from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
+from keepstep.shrink.deciding import deciding
 from keepstep.shrink.going_on import going_on, looks_for_files, that_write
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.names import Names
@@ -39,7 +40,7 @@ ENOUGH, MOST_RUNS = 3, 12
 """Of a failure that does not come every time: seen so often, or after so many runs, its rate is taken as known."""
 DOUBTS = (1, 4, 16)
 """After so many candidates that did not fail at all, the best so far is run again: does it fail every time?"""
-PATIENCE_S = 15.0
+PATIENCE_S, LEAST_PATIENCE_S = 15.0, 6.0
 """A program that falls silent may give up by itself, which is another failure than one that has to be ended."""
 LONGER, MORE_LINES = 4, 1 << 12
 """A candidate that runs so many times more lines than the original, and so many more, is taken to go on for ever."""
@@ -82,8 +83,10 @@ class Search:
     needs: int | None = None
     on_cpu: bool | None = None
     """Whether it fails without an accelerator; None: there is none, or it was not tried."""
-    waits: bool = False
-    """Ranks of the original were silent before it failed by itself."""
+    patience_s: float = PATIENCE_S
+    """A rank of a trial may be silent so long; 0.0: one that is silent is what is looked for, or was never seen."""
+    plain: bool = False
+    """Python frames say of the failure what native ones said."""
     shortened: tuple[tuple[Node, Node], ...] = ()
     """What the program waits for less than it did: `replaced` has these, and the result has not."""
     variables_tried: bool = False
@@ -168,7 +171,7 @@ class Search:
         self.data = _records(set(seen.get("opened", ())) - set(self.program.texts))
         self.whole = sum(map(_lines, self.program.made(edits).values()))
         self._issued = issued_in(seen.get("issued", ()), edits.ranks or 1)
-        self.waits = found.verdict != "hung" and bool(seen.get("silent"))
+        self._learn_patience(found, seen)
         self.again = {(file, line) for file, line in seen.get("again", ())}
         self.apart = {(file, line) for file, line in seen.get("apart", ())} if found.again is False else set()
         self._begin_with(found, edits)
@@ -192,7 +195,8 @@ class Search:
             self.names.unreached |= that_write(self.program)
         self.kept = self._kept(failure) | self.names.unreached
         self.feeding = self.names.slice_of(self.kept, mutators=True)
-        self.plain = PlainNumbers(self.program)
+        self.kept |= deciding(self.program, self.executed, self.feeding)
+        self.numbers_in = PlainNumbers(self.program)
 
     def _told_apart(self, failing: list[ast.stmt]) -> set[Node]:
         """What gave the other ranks something that the failing line needs, and not the rank that failed: once it is
@@ -212,6 +216,8 @@ class Search:
         """Whether nothing but the collectives fails in the same way, without model and data."""
         if self._issued is None or (text := program_of(self._issued)) is None:
             return
+        if self.failure.elsewhere and self._issued.at(self.failure.elsewhere[0]) is False:
+            return  # what the others wait for is no collective
         self.doing = "collectives alone"
         program, edits = Program({self.launch.script: text}), Edits(ranks=self.launch.ranks)
         made = program.made(edits)
@@ -225,7 +231,11 @@ class Search:
     def settle(self) -> None:
         """See whether the program fails every time."""
         if len(self._first) == 1:
+            self.plain = True
             self._first.append(self._once_more())
+            if common(self.failure, self._first[1]) is None and self._stood_still(self._first):
+                self.plain = False
+                self._first[1] = self._once_more()
             if self._warm and common(self.failure, self._first[1]) is None:
                 self.trials.warm_up([])  # ranks that have imported the framework before they begin may fail otherwise
                 self._first.append(self._once_more())
@@ -235,6 +245,14 @@ class Search:
                 self._wanted = both
                 return
         self._measure(self._first)
+
+    def _learn_patience(self, found: Failure, seen: Mapping[str, Any]) -> None:
+        """Twice as long as ranks were silent before the program failed by itself."""
+        silent_s = seen.get("silent_s", 0.0) if found.verdict != "hung" else 0.0
+        self.patience_s = min(self.patience_s, max(2 * silent_s, LEAST_PATIENCE_S)) if silent_s else 0.0
+
+    def _stood_still(self, runs: list[Failure | None]) -> bool:
+        return self.patience_s > 0 or any(each is not None and each.verdict == "hung" for each in runs)
 
     def _once_more(self) -> Failure | None:
         """How the best so far fails now."""
@@ -352,6 +370,8 @@ class Search:
                 self.also[found.title] = self.also.get(found.title, 0) + 1
             runs, failed = runs + 1, failed + same
             if same:
+                if self.patience_s:
+                    self._learn_patience(self.failure, seen)
                 self.limit_s = min(self.limit_s, 3 * seen["took_s"] + SLACK_S / 2)
                 self.most_lines = min(self.most_lines, LONGER * seen.get("count", 0) + MORE_LINES)
             verdict = same if self.chance is None else self.chance.keeps_failing(failed, runs)
@@ -401,8 +421,7 @@ class Search:
         limit_s = min(self.limit_s, left)
         finite = self._wanted is None or self._wanted.not_finite is not None
         order = {**launch.order(), "files": changed, "env": env, "limit_s": limit_s, "lines": True, "finite": finite}
-        order["most_lines"] = self.most_lines
-        order["patience_s"] = PATIENCE_S if self._wanted is None or self.waits else 0.0
+        order |= {"most_lines": self.most_lines, "plain": self.plain, "patience_s": self.patience_s}
         seen = self.trials.run({**order, **more})
         if seen.get("late") and limit_s == left:
             raise OutOfTime

@@ -98,7 +98,7 @@ def shrink(search: Search, folders: tuple[str, ...]) -> Shrunk:
         needs=search.needs if search.chance is None else None,  # of a flake it would be no proof
         complete=complete,
         limit_s=search.cold_limit_s,
-        patience_s=PATIENCE_S if search.waits else 0.0,
+        patience_s=PATIENCE_S if search.patience_s else 0.0,
         rate=(search.chance.rate, *search.failed_of) if search.chance is not None else None,
         executed=search.ran,
         whole=search.whole,

@@ -44,6 +44,7 @@ from keepstep.guard.python_command import FRAME, split_command
 from keepstep.guard.record.trial_record import SUFFIX, VARIABLE
 from keepstep.parse.scan.signature import Signature
 from keepstep.shrink import warm_launch, warm_spawn
+from keepstep.sources.stacks import process_stacks
 from keepstep.supervise.executor import Crew, ThisMachine
 from keepstep.supervise.options import RunOptions
 from keepstep.supervise.run import Supervisor
@@ -220,6 +221,8 @@ def _supervise(order: dict[str, Any], modules: dict[str, ModuleType], scratch: s
         os.environ[VARIABLE + "_MOST"] = str(order["most_lines"])
     if order["finite"]:
         os.environ[VARIABLE + "_FINITE"] = "1"
+    if order["plain"]:
+        process_stacks.leave_out_native()
     job = plan(order["command"], ranks=order["ranks"], **order["roles"])
     asked = RunOptions(
         job=job,
@@ -282,8 +285,7 @@ def _left_in(folder: Path, trial: Path, order: dict[str, Any]) -> dict[str, Any]
         found["imports"] = list(
             dict.fromkeys(line[1:] for text in texts for line in text.splitlines() if line[:1] == "M")
         )
-    with contextlib.suppress(OSError):
-        found["silent"] = '"what": "suspicion"' in (attempt / "events.jsonl").read_text()
+    found["silent_s"] = _silent_s(attempt, [each["at"] for each in found["values"] if each])
     if order["issued"] and _cause(found["report"]).startswith("sync."):
         found["issued"] = _issued(attempt)
     if order["shown"]:
@@ -311,6 +313,15 @@ def _apart(values: list[dict[str, Any]], trial: Path) -> list[list[Any]]:
         elif at and any(line[:1] in ("LA" if path.name in failed else "LAE") for line in after.splitlines()):
             theirs |= ran
     return sorted([file, int(line)] for line, _, file in (each.partition(" ") for each in theirs - mine))
+
+
+def _silent_s(attempt: Path, raised: list[float]) -> float:
+    """For how long ranks had been silent when the first of them raised; 0.0: none was, or none did."""
+    with contextlib.suppress(OSError):
+        events = [json.loads(line) for line in (attempt / "events.jsonl").read_text().splitlines()]
+        began = [each["at"] - each["quiet_s"] for each in events if each["what"] == "suspicion"]
+        return max(0.0, min(raised) - began[-1]) if began and raised else 0.0
+    return 0.0
 
 
 def _cause(report: Any) -> str:

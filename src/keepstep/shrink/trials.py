@@ -16,7 +16,7 @@ from typing import Any
 
 from keepstep.errors import Unavailable
 
-FLAGS = ("lines", "finite", "issued", "shown")
+FLAGS = ("lines", "finite", "issued", "shown", "plain")
 PROGRAM = "from keepstep.shrink.trial_process import main; main()"
 
 

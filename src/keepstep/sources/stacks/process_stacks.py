@@ -36,6 +36,13 @@ MOST_OUTPUT = 64 << 20
 
 
 _ready: PystackServers | None = None
+_plain = False
+
+
+def leave_out_native() -> None:
+    """From now on, looks of this process take Python frames only: native ones take seconds on a busy host."""
+    global _plain
+    _plain = True
 
 
 def keep_ready(count: int) -> None:
@@ -80,6 +87,8 @@ def look(
     """One look. A native look that fails falls back to a plain one; ``every``: also threads without Python."""
     if not have_pystack():
         return Stacks(why_not=NO_PYSTACK)
+    if _plain and native:
+        native = stop = False
     how = ("all" if every else "native") if native and stop else "plain" if stop else "noblock"
     found = _run(["remote", str(pid), str(stopped_s), how], limit, current=pid, pid=pid, living=True)
     if how in ("all", "native") and not found.threads:
