@@ -29,7 +29,7 @@ torch.save({{"weights": torch.ones(500_000)}}, "ckpt/step_1.pt")
     ("end", "state"),
     [
         ("sys.exit(3)", State.VERIFIED),
-        ("os._exit(3)", State.VERIFIED),
+        pytest.param("os._exit(3)", State.VERIFIED, marks=pytest.mark.long),
         ("os.kill(os.getpid(), signal.SIGTERM)", State.UNRECORDED),
     ],
 )

@@ -37,6 +37,7 @@ def test_a_number_that_is_stuck_is_reported_and_a_healthy_training_is_not(tmp_pa
 
 @pytest.mark.frameworks("torch")
 @pytest.mark.slow
+@pytest.mark.long
 def test_trainings_against_each_other_in_one_process_are_left_out_and_that_is_said(tmp_path: Path) -> None:
     with ranks(tmp_path, "generator", count=1, script=SCRIPT, **EVERY) as run:
         assert run.ended() == [0], run.logs()

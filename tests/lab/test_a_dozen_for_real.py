@@ -14,7 +14,7 @@ from keepstep_lab.scenarios import SCENARIOS
 from keepstep_lab.score import what_is_missing
 
 QUICK = [scenario for scenario in SCENARIOS.values() if scenario.quick]
-WITH_GUARD = ("tf_width_mismatch", "torch_lock_deadlock", "jax_ragged_batches")
+WITH_GUARD = ("tf_width_mismatch", "jax_ragged_batches")
 WITH_RUN = ("tf_segfault", "jax_key_error")
 
 
@@ -36,7 +36,13 @@ def test_a_real_fault_is_explained(scenario: Scenario) -> None:
 
 
 @pytest.mark.frameworks
-@pytest.mark.parametrize("name", [*WITH_GUARD, pytest.param("torch_asleep_then_ended", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *WITH_GUARD,
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("torch_lock_deadlock", "torch_asleep_then_ended")),
+    ],
+)
 def test_the_guard_tells_it_from_inside(name: str) -> None:
     outcome = judged(SCENARIOS[name], "--with", "guard")
     assert outcome["status"] == "right", outcome

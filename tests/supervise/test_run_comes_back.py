@@ -104,6 +104,7 @@ print("resumed at", torch.load(newest)["step"], flush=True)
 
 @pytest.mark.frameworks
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_program_that_loads_before_its_first_step_starts_again_from_the_checkpoint_before(tmp_path: Path) -> None:
     """A command of the user, without --max-attempts, on one process; a byte is flipped from outside, times are new."""
     if importlib.util.find_spec("torch") is None:

@@ -198,6 +198,7 @@ def test_a_hang_without_a_guard_is_reported(tmp_path: Path) -> None:
     assert "decision: wait" in run.err
 
 
+@pytest.mark.long
 def test_a_process_of_the_users_own_program_that_is_stopped_is_named(tmp_path: Path) -> None:
     script = """
 import multiprocessing, os, signal

@@ -231,7 +231,9 @@ def test_other_variables_at_the_import_mean_a_cold_start(bench: Bench, fake: str
     assert process.poll() is None
 
 
-@pytest.mark.parametrize("what", ["script", "helper", "variable", "command"])
+@pytest.mark.parametrize(
+    "what", ["script", *(pytest.param(each, marks=pytest.mark.long) for each in ("helper", "variable", "command"))]
+)
 def test_a_spare_of_something_else_is_not_used(bench: Bench, fake: str, tmp_path: Path, what: str) -> None:
     write(tmp_path / "helper.py", "NAME = 1")
     script = write(tmp_path / "train.py", "import helper, jax, time\ntime.sleep(100)")

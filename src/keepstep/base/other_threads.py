@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another thread is doing, without the risk that the process stands still for ever.
+"""What another thread is doing, without the risk of a deadlock of the whole process.
 
 Up to Python 3.11.8 `sys._current_frames` may collect garbage while it holds the interpreter's list of threads. What is
 collected can need that list (a `threading.local`), or wait for a thread that does: neither ever ends (cpython#106883).

@@ -367,6 +367,7 @@ def test_ranks_that_the_script_starts_itself(try_it: Try) -> None:
     assert done.returncode == 0 and "fits: " in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_layers_hold_what_was_measured_on_a_gpu(try_it: Try) -> None:
     done = try_it(MEASURED)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -391,6 +392,7 @@ def test_a_plain_loop_fits_and_its_parts_are_arithmetic(try_it: Try, tmp_path: P
     assert dict(of_host.parts)["datasets' records"] == 64 * (4 * 1000 + 8)
 
 
+@pytest.mark.long
 def test_sparse_gradients_are_as_large_as_what_was_looked_up(try_it: Try, tmp_path: Path) -> None:
     done = try_it(SPARSE, "--save", "forecast.jsonl")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -423,6 +425,7 @@ def test_ranks_share_what_is_sharded(try_it: Try, how: str, share: int) -> None:
     assert f"{8 * 4 * 4 * 1024 * 1024 / 1e6:.1f} MB" in host
 
 
+@pytest.mark.long
 def test_a_tensor_of_3_terabytes_does_not_fit_and_its_line_is_named(try_it: Try) -> None:
     done = try_it(TOO_LARGE, "--json")
     assert done.returncode == 1, done.stdout + done.stderr

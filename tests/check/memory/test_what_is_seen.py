@@ -140,6 +140,7 @@ def test_a_validation_at_the_end_of_an_epoch_is_seen(try_it: Try) -> None:
     assert fact is not None and fact.allocated > 2 * 6400 * 1024 * 4
 
 
+@pytest.mark.long
 def test_packed_records_experts_and_ctc_are_answered(try_it: Try) -> None:
     done, fact = try_it(OF_VALUES)
     assert done.returncode == 3, done.stdout + done.stderr
@@ -147,7 +148,7 @@ def test_packed_records_experts_and_ctc_are_answered(try_it: Try) -> None:
     assert "packed" not in done.stdout
 
 
-@pytest.mark.parametrize("ranks", ["1", "4"])
+@pytest.mark.parametrize("ranks", ["1", pytest.param("4", marks=pytest.mark.long)])
 def test_data_parallel_is_its_first_device(try_it: Try, ranks: str) -> None:
     done, fact = try_it(IN_PARALLEL, "--ranks", ranks)
     assert done.returncode == (0 if ranks == "1" else 3), done.stdout + done.stderr
@@ -159,6 +160,7 @@ def test_the_order_of_dimensions_is_that_of_a_gpu(try_it: Try) -> None:
     assert done.returncode == 0 and fact is not None, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_long_batch_to_come_is_seen_and_what_is_compiled_may_fit(try_it: Try) -> None:
     done, fact = try_it(LENGTHS)
     assert done.returncode == 0, done.stdout + done.stderr
