@@ -169,12 +169,18 @@ def test_a_hang_is_the_same_if_ranks_are_stuck_in_the_same_lines() -> None:
 def test_a_crash_is_told_by_its_signal_and_the_line_of_the_fault_handler() -> None:
     program = Program({"job.py": TEXT})
     root = {"severity": "fatal", "cause": "user.native_crash", "rule": "R", "title": "t", "ranks": [1]}
-    log = 'Fatal Python error: Segmentation fault\n  File "/lib/c.py", line 4 in f\n  File "job.py", line 3 in step\n'
+    log = 'Fatal Python error: Segmentation fault\n\nThread 0x01 (most recent first):\n  File "job.py", line 2 in f\n'
+    log += '\nCurrent thread 0x02 [python] (most recent call first):\n  File "/lib/c.py", line 4 in f\n'
+    log += '  File "job.py", line 3 in step\n  File "job.py", line 1 in <module>\n\nExtension modules: x (total: 1)\n'
     exits = [{"fact": "ProcessExited", "fields": {"signal": "SIGSEGV"}, "rank": {"index": 1}}]
     said = {"report": {"verdict": "failed", "findings": [root]}, "values": [], "exits": exits, "stacks": []}
     found = failure_of({**said, "logs": {"rank1.log": log}}, program, program.made(Edits()), 2)
     assert found is not None
     assert (found.signal, found.at, found.who) == ("SIGSEGV", (("job.py", 3),), "one")
+    assert found.through == (("job.py", 1), ("job.py", 3))
+    lost = {"rank": 0, "at": 1.0, "type": "RuntimeError", "message": "closed", "file": "job.py", "line": 2}
+    also = failure_of({**said, "values": [lost], "logs": {"rank1.log": log}}, program, program.made(Edits()), 2)
+    assert also is not None and also.raised is None and also.at == found.at, "what others raise follows from it"
 
 
 def test_what_differs_between_two_runs_of_the_original_is_no_part_of_its_failure() -> None:

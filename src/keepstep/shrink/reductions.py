@@ -32,8 +32,8 @@ TALK_OF = ("debug", "info", "warning", "warn", "error", "log", "print")
 LOGGERS = re.compile("log|warnings|console|logger", re.IGNORECASE)
 CHAIN = 3
 """So many statements that fail for want of what is gone are tried away with it."""
-STUBBORN = 5
-"""The same where many are tried at once: what is left is tried again later, in another order."""
+STUBBORN, AT_LAST = 5, 3
+"""The same where many are tried at once: what is left is tried again later, in another order, and then for less."""
 LEAST_GAIN = 1
 """Lines that must go with an expression, or it is not worth a trial."""
 
@@ -218,15 +218,16 @@ def statements(search: Search) -> None:
 
 def once_more(search: Search) -> None:
     """What was needed while more was there: all of it first."""
-    _reduce(search, [uid(each) for each in reversed(list(_open_to_trial(search))) if uid(each) not in search.kept])
+    left = [uid(each) for each in reversed(list(_open_to_trial(search))) if uid(each) not in search.kept]
+    _reduce(search, left, AT_LAST)
 
 
-def _reduce(search: Search, nodes: list[Node]) -> None:
+def _reduce(search: Search, nodes: list[Node], patience: int = STUBBORN) -> None:
     refused = 0
 
     def goes(piece: list[Node]) -> bool:
         nonlocal refused
-        if refused < STUBBORN and not (together := _together(search, piece)) <= search.best.removed:
+        if refused < patience and not (together := _together(search, piece)) <= search.best.removed:
             went = _with_what_follows(search, _without(search, together))
             refused = 0 if went else refused + 1
         return set(piece) <= search.best.removed

@@ -22,6 +22,7 @@ ISSUED_AT = re.compile(r"issued [^;]{0,200}? at ([\w.-]+\.py):(\d+)")
 OF_COLLECTIVES = "sync."
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 RELAYED, SPAWNED = "ProcessRaisedException", re.compile(r"-- Process (\d+) terminated")
+CRASH, CRASHED = "user.native_crash", "\nCurrent thread 0x"
 TRANSPORT = ("RuntimeError", "DistBackendError")
 ANY_RANK = "several"
 ABSENT = "the path"
@@ -92,7 +93,9 @@ def failure_of(
     raised = sorted((each for each in seen["values"] if each), key=lambda each: each["at"])
     itself = [each for each in raised if each["type"] != RELAYED]
     raised = itself or [_of_the_spawned(each, made) for each in raised]
-    mine = [each for each in raised if each["rank"] in ranks] or raised
+    mine = [each for each in raised if each["rank"] in ranks]
+    if root["cause"] != CRASH:  # what others raise because one crashed is no part of it
+        mine = mine or raised
     hung = report["verdict"] == "hung"
     first = mine[0] if mine and not hung else None
     alike = {
@@ -121,7 +124,8 @@ def failure_of(
         places = tuple(sorted({stack[0] for stack in stacks}))
         through = sorted({place for stack in stacks for place in stack})
     else:
-        places = apart or tuple(_in_logs(seen, ranks, made))
+        crashed = [] if apart else _in_logs(seen, ranks, made)
+        places, through = apart or tuple(crashed[:1]), crashed[::-1]
     # how the transport tells one rank that another is out of step is chance
     let_wait = first is not None and first["rank"] not in ranks
     elsewhere = next(map(tuple, _stacks(seen, made, ranks[:1])), None) if let_wait else None
@@ -307,14 +311,14 @@ def _stacks(
             yield found
 
 
-def _in_logs(seen: Mapping[str, Any], ranks: list[int], made: Mapping[str, Rendered]) -> Iterator[Place]:
-    """Where a rank was when a signal ended it, as Python's fault handler wrote."""
+def _in_logs(seen: Mapping[str, Any], ranks: list[int], made: Mapping[str, Rendered]) -> list[Place]:
+    """Where a rank was when a signal ended it, from the inside, as Python's fault handler wrote."""
     for rank in ranks[:1]:
-        for file, line in FRAME.findall(seen["logs"].get(f"rank{rank}.log") or "".join(seen["logs"].values())):
-            place = carried(file, int(line), made)
-            if place is not None:
-                yield place
-                return
+        text = seen["logs"].get(f"rank{rank}.log") or "".join(seen["logs"].values())
+        thread = (text.rpartition(CRASHED)[2] or text).partition("\n\n")[0]
+        places = [carried(file, int(line), made) for file, line in FRAME.findall(thread)]
+        return [place for place in places if place is not None]
+    return []
 
 
 def _issued_apart(root: Mapping[str, Any], made: Mapping[str, Rendered]) -> tuple[Place, ...]:

@@ -61,7 +61,7 @@ HARDLY_READ = tuple(
 """What scripts set before they import a framework, which reads them later, or for its messages and threads only. Where
 that is not so, the last run in an empty folder shows it."""
 GRACE_S = 5.0  # a rank that raised has to get its traceback out, on a busy machine too
-LAST_BYTES = 4000
+LAST_BYTES = 16_000
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",

@@ -210,11 +210,19 @@ def _finite(value: Any) -> str:
         return "empty"
     if size > LARGEST or getattr(getattr(value, "device", None), "type", "cpu") != "cpu":
         return ""
-    value = value.detach() if hasattr(value, "detach") else value
+    value = _counted(value)
     if size > 1 and "int" in str(value.dtype) and int(value.min()) == int(value.max()):
         return SAME_NUMBERS.strip()
     total = float(abs(value).sum())
     return "" if math.isfinite(total) else "not finite"
+
+
+def _counted(value: Any) -> Any:
+    """What can be added up without being traced, recorded or compiled."""
+    if hasattr(value, "detach"):
+        return value.detach()
+    numpy = sys.modules.get("numpy")
+    return numpy.asarray(value) if numpy is not None and hasattr(value, "__array__") else value
 
 
 def _absent(path: str) -> str:
@@ -233,5 +241,5 @@ def _is_off(value: Any) -> bool:
         return math.isnan(value)
     if not (hasattr(value, "dtype") and hasattr(value, "shape")) or not 0 < math.prod(value.shape) <= SMALL:
         return False
-    total = float((value.detach() if hasattr(value, "detach") else value).sum())
+    total = float(_counted(value).sum())
     return math.isnan(total) or (math.isinf(total) and not value.shape)
