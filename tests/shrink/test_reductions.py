@@ -15,7 +15,7 @@ from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.options_and_parameters import options_as_constants, parameters
 from keepstep.shrink.own_waits import shorter_waits, with_own_waits
 from keepstep.shrink.program import Edits, Node, Program, Rendered, uid
-from keepstep.shrink.same_failure import Failure, carried
+from keepstep.shrink.same_failure import ABSENT, Failure, carried
 from keepstep.shrink.search import Search
 from keepstep.shrink.trials import Trials
 
@@ -309,6 +309,35 @@ def test_what_decides_when_it_comes_to_the_fault_stays() -> None:
     search = searched(CHOOSES, 10, [reductions.statements, reductions.once_more], idle=(3,))
     text = search.program.made(search.best)["job.py"].text
     assert "    if rank != 1 or step != 3:\n        return 1\n" in text and "step > 5" not in text, text
+
+
+STORES = """\
+import os
+import tempfile
+
+
+def store(path):
+    with open(path, "w") as out:
+        out.write("0")
+
+
+noise = len(tempfile.gettempdir())
+noise += 1
+path = os.path.join(tempfile.mkdtemp(), "x")
+store(path)
+with open(path) as stream:
+    print(1 / int(stream.read()))
+"""
+
+
+def test_what_writes_the_files_that_are_read_is_not_taken_away_at_first() -> None:
+    search = searched(STORES, 15, [reductions.slices])
+    text = search.program.made(search.best)["job.py"].text
+    assert search.count == 1 and "noise" not in text and "out.write" in text and "store(path)" in text, text
+    search.last = replace(search.failure, at=(("job.py", 14),), held=((ABSENT, "missing in 1 parts"),))
+    wrote, read = (search.program.statement_at("job.py", line) for line in (7, 12))
+    assert wrote is not None and read is not None
+    assert search.suspects({uid(wrote)}) == {uid(wrote)} and search.failed_at() is None
 
 
 WAITS = """\

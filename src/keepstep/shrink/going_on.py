@@ -14,6 +14,7 @@ WRITES = tuple(
     "makedirs mkdtemp replace rename move copy copyfile".split()
 )
 
+READS = tuple("open load loads loadtxt fromfile memmap read_text read_bytes read_csv load_file load_weights".split())
 LOOKS = ("exists", "isfile", "is_file", "isdir", "is_dir", "stat", "glob", "listdir", "iterdir")
 
 
@@ -93,6 +94,10 @@ def looks_for_files(program: Program, failing: Collection[ast.stmt]) -> bool:
     asking = [each for node in failing for each in (node, *program.above(node))]
     asking = [each for each in asking if each in failing or isinstance(each, ast.While)]
     return any(_name_called(part) in LOOKS for each in asking for part in own_parts(each))  # type: ignore[arg-type]
+
+
+def reads(node: ast.stmt) -> bool:
+    return any(_name_called(part) in READS for part in own_parts(node))
 
 
 def _name_called(node: ast.AST) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from keepstep.shrink import delta_debugging
+from keepstep.shrink.going_on import reads
 from keepstep.shrink.names import loop_of
 from keepstep.shrink.options_and_parameters import options_as_constants, parameters
 from keepstep.shrink.own_waits import shorter_waits
@@ -34,6 +35,8 @@ CHAIN = 3
 """So many statements that fail for want of what is gone are tried away with it."""
 STUBBORN, AT_LAST = 5, 3
 """The same where many are tried at once: what is left is tried again later, in another order, and then for less."""
+IN_VAIN = 10
+"""After so many trials in a row that all were refused, a reduction of statements ends."""
 LEAST_GAIN = 1
 """Lines that must go with an expression, or it is not worth a trial."""
 
@@ -153,8 +156,11 @@ def device(search: Search) -> None:
 
 
 def slices(search: Search) -> None:
-    """Only what the failing lines need by name; what else is needed is learned from how that fails."""
+    """Only what the failing lines need by name, or by what writes files if they read some; what else is needed is
+    learned from how that fails."""
     wanted = search.names.slice_of(search.kept, mutators=False)
+    if any(reads(each) for each in search.left() if uid(each) in wanted):
+        wanted = search.names.slice_of(search.kept | search.writes, mutators=False)
     _reduce(search, [uid(each) for each in _open_to_trial(search) if uid(each) not in wanted])
 
 
@@ -227,7 +233,11 @@ def _reduce(search: Search, nodes: list[Node], patience: int = STUBBORN) -> None
 
     def goes(piece: list[Node]) -> bool:
         nonlocal refused
-        if refused < patience and not (together := _together(search, piece)) <= search.best.removed:
+        if (
+            refused < patience
+            and search.in_vain < IN_VAIN
+            and not (together := _together(search, piece)) <= search.best.removed
+        ):
             went = _with_what_follows(search, _without(search, together))
             refused = 0 if went else refused + 1
         return set(piece) <= search.best.removed

@@ -118,6 +118,8 @@ class Search:
     """How the first runs of the original went."""
     last: Failure | None = None
     """How the last candidate failed, if it did."""
+    in_vain: int = 0
+    """Candidates of this reduction that were refused since the last one that was not."""
     needed: set[Node] = field(default_factory=set)
     """What was taken away alone, whereupon a line failed that stays in any case."""
     _numbers: tuple[str, ...] | None = None
@@ -191,8 +193,9 @@ class Search:
         stack = [self.program.statement_at(*place) for place in failure.places]
         failing = [each for each in stack if each]
         self.names.unreached = going_on(self.program, self.names, self.executed, failing) | self._told_apart(failing)
+        self.writes = that_write(self.program)
         if dict(failure.held).get(ABSENT) or looks_for_files(self.program, failing):
-            self.names.unreached |= that_write(self.program)
+            self.names.unreached |= self.writes
         self.kept = self._kept(failure) | self.names.unreached
         self.feeding = self.names.slice_of(self.kept, mutators=True)
         self.kept |= deciding(self.program, self.executed, self.feeding)
@@ -316,6 +319,7 @@ class Search:
         key = self._key(closed, made)
         if key not in self._known:
             self._known[key] = self._fails(closed, made)
+            self.in_vain = 0 if self._known[key] else self.in_vain + 1
         if not self._known[key] and self.last is not None and self.last.at and self.failed_at() is None:
             alone = edits.removed - self.best.removed
             self.needed |= alone if len(alone) == 1 and edits == replace(self.best, removed=edits.removed) else set()
@@ -338,8 +342,8 @@ class Search:
 
     def failed_at(self) -> Node | None:
         """The statement that the last candidate failed at, if it may go."""
-        if self.last is None or len(self.last.at) != 1:
-            return None
+        if self.last is None or len(self.last.at) != 1 or ABSENT in dict(self.last.held):
+            return None  # of a file that is not there, what writes it is what is lacking
         node = self.program.statement_at(*self.last.at[0])
         return uid(node) if node is not None and uid(node) not in self.kept else None
 
@@ -357,7 +361,9 @@ class Search:
             depth -= bool(reached & among)
             if depth <= 0:
                 break
-        return reached & among
+        if self.last is not None and ABSENT in dict(self.last.held):
+            reached |= self.writes
+        return reached & among or self.writes & among
 
     def _fails(self, edits: Edits, made: Mapping[str, Rendered]) -> bool:
         runs = failed = 0

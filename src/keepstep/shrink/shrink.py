@@ -76,7 +76,7 @@ def shrink(search: Search, folders: tuple[str, ...]) -> Shrunk:
         else:
             search.resume(earlier)
         for each in reductions.ALL:
-            search.doing = each.__name__.replace("_", " ")
+            search.doing, search.in_vain = each.__name__.replace("_", " "), 0
             each(search)
     except (OutOfTime, KeyboardInterrupt) as end:
         if not search.knows_the_failure:
