@@ -71,6 +71,13 @@ def test_one_that_the_launcher_names_and_of_whom_nothing_is_shown_is_named_besid
     assert named(root(full(1, 2)), at(5, first(1))) == (2, 1)
 
 
+@pytest.mark.parametrize(("later", "said"), [(2.0, (1,)), (0.1, (1, 0))])
+def test_one_that_was_ended_after_the_failure_is_not(later: float, said: tuple[int, ...]):
+    raised = at(1, ExceptionRaised(type="TypeError", message="", frames=()), 1, 100.0)
+    ended = ProcessExited(reporter=SUPERVISOR, rank=0, code=1, first=True)
+    assert named(root(raised, cause=Cause.USER_CODE_EXCEPTION), at(2, ended, 0, 100.0 + later)) == said
+
+
 def test_one_that_the_launcher_names_but_that_shows_another_error_is_not():
     assert named(root(full(1, 2)), at(3, ExceptionRaised(type="DistBackendError", message=""), 1), at(5, first(1))) == (
         2,

@@ -29,6 +29,8 @@ from keepstep.story.who_is_who import rank_of_exit, several_nodes
 
 CLEARLY_EARLIER_S = 2.0
 """Host clocks differ and lines are buffered: a smaller difference means nothing."""
+CLEARLY_EARLIER_HERE_S = 0.5
+"""On one host."""
 NEXT_LINES = 60
 LINES_OF_A_MESSAGE = 8
 FEW = 2
@@ -49,7 +51,8 @@ def first_rank(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     """The ranks that a rule named, narrowed by the launcher: of many that printed the same, only the first to fail.
 
-    If the launcher names a rank that shows nothing else, the log holds only part of the output: then both.
+    If the launcher names a rank that shows nothing else, the log holds only part of the output: then both, unless that
+    one ended later: Ray ends the workers that are left.
     """
     if _is_felt(root):
         return root.ranks
@@ -59,8 +62,17 @@ def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return earliest if len(earliest) == 1 else _first_in_log(seen, root)
     if first in root.ranks:
         return (first,) if len(root.ranks) > FEW else root.ranks
-    shown = any(e.who == first for e in _ends(seen))
+    shown = any(e.who == first for e in _ends(seen)) or _ended_later(seen, root)
     return (*root.ranks, first) if len(root.ranks) == 1 and not shown else root.ranks
+
+
+def _ended_later(seen: EvidenceSet, root: Finding) -> bool:
+    """Whether what the supervisor calls the first end came after the root cause. It writes down ends when it sees them,
+    so on one host a small difference says enough."""
+    ends = [e.at - e.within_s for e in first_exits(seen) if e.fact.reporter == SUPERVISOR and e.at is not None]
+    struck = [e.at + e.within_s for e in root.evidence if e.who is not None and e.at is not None]
+    margin = CLEARLY_EARLIER_S if several_nodes(seen) else CLEARLY_EARLIER_HERE_S
+    return bool(ends and struck) and min(struck) + margin < min(ends)
 
 
 def _clearly_earliest(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
