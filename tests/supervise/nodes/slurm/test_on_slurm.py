@@ -69,7 +69,7 @@ def test_a_rank_killed_on_the_second_node_is_named_with_its_host_and_comes_back(
     kill_rank(job, 1, "node-2")
     struck = time.time()
     assert job.end() == "COMPLETED", job.out
-    assert "rank 1 on node-2 ended with SIGKILL" in job.out
+    assert "node-2: rank 1 ended with SIGKILL" in job.out
     (run,) = job.runs()
     assert run["state"] == "finished" and len(run["attempts"]) == 2
     assert comeback(job, struck, 1) < 30
