@@ -8,7 +8,7 @@ import ast
 import pytest
 
 from keepstep.shrink.delta_debugging import reduce
-from keepstep.shrink.going_on import going_on, looks_for_files, that_write
+from keepstep.shrink.going_on import going_on, looks_for_files, that_start, that_write
 from keepstep.shrink.names import Names
 from keepstep.shrink.one_file import imported, in_one
 from keepstep.shrink.program import Edits, Node, Program, uid
@@ -312,6 +312,14 @@ def test_what_writes_files_is_found_with_what_calls_it() -> None:
     program = Program({"job.py": WRITES})
     found = {each.lineno for each in program.statements() if uid(each) in that_write(program)}
     assert found == {1, 2, 3, 6, 7, 8}
+
+
+def test_what_starts_processes_is_found_with_what_calls_it() -> None:
+    text = (
+        "import subprocess\n\n\ndef begin(rest):\n    return subprocess.Popen(rest)\n\n\nprint(1)\nbegin([]).wait()\n"
+    )
+    program = Program({"job.py": text})
+    assert {each.lineno for each in program.statements() if uid(each) in that_start(program)} == {4, 5, 9}
 
 
 def test_a_wait_for_a_file_is_known_by_its_loop() -> None:

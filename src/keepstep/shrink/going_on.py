@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from keepstep.shrink.names import CALLED_BY_OTHERS, FUNCTIONS, Names, gives_a_value
 from keepstep.shrink.program import SCOPES, Node, Place, Program, bodies, own_parts, uid
@@ -15,6 +15,7 @@ WRITES = tuple(
 )
 
 READS = tuple("open load loads loadtxt fromfile memmap read_text read_bytes read_csv load_file load_weights".split())
+STARTS = ("Popen", "Process", "posix_spawn", "system", "wait", "communicate")
 LOOKS = ("exists", "isfile", "is_file", "isdir", "is_dir", "stat", "glob", "listdir", "iterdir")
 
 
@@ -75,12 +76,21 @@ def going_on(program: Program, names: Names, executed: Collection[Place], failin
 
 def that_write(program: Program) -> set[Node]:
     """What writes files, and what calls it: where a file was not there, a mended program may have to write it first."""
+    return _with_callers(program, _writes)
+
+
+def that_start(program: Program) -> set[Node]:
+    """What starts processes or waits for them, and what calls it: nothing that they run names their launcher."""
+    return _with_callers(program, _starts)
+
+
+def _with_callers(program: Program, is_one: Callable[[ast.AST], bool]) -> set[Node]:
     found: set[Node] = set()
     called: set[str] = set()
     while True:
         before = len(found)
         for each in program.statements():
-            if any(_writes(part) or _name_called(part) in called for part in own_parts(each)):
+            if any(is_one(part) or _name_called(part) in called for part in own_parts(each)):
                 around = [node for node in program.above(each) if isinstance(node, ast.stmt)]
                 inside = ast.walk(each) if isinstance(each, ast.With) else [each]
                 found |= {uid(node) for node in (*inside, *around) if isinstance(node, ast.stmt)}
@@ -110,6 +120,11 @@ def _writes(node: ast.AST) -> bool:
     modes = [each for each in (*node.args[1:2], *(one.value for one in node.keywords if one.arg == "mode"))]
     opens = _name_called(node) == "open" and any(set("wax+") & set(str(getattr(each, "value", ""))) for each in modes)
     return opens or _name_called(node) in WRITES
+
+
+def _starts(node: ast.AST) -> bool:
+    owner = getattr(getattr(getattr(node, "func", None), "value", None), "id", "")
+    return _name_called(node) in STARTS or (owner == "subprocess" and isinstance(node, ast.Call))
 
 
 def _changed_by_call(node: ast.stmt) -> set[str]:

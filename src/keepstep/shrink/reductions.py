@@ -156,11 +156,12 @@ def device(search: Search) -> None:
 
 
 def slices(search: Search) -> None:
-    """Only what the failing lines need by name, or by what writes files if they read some; what else is needed is
-    learned from how that fails."""
-    wanted = search.names.slice_of(search.kept, mutators=False)
+    """Only what the failing lines need by name, or by what starts them, or writes files if they read some; what else
+    is needed is learned from how that fails."""
+    needs = search.kept | search.starts
+    wanted = search.names.slice_of(needs, mutators=False)
     if any(reads(each) for each in search.left() if uid(each) in wanted):
-        wanted = search.names.slice_of(search.kept | search.writes, mutators=False)
+        wanted = search.names.slice_of(needs | search.writes, mutators=False)
     _reduce(search, [uid(each) for each in _open_to_trial(search) if uid(each) not in wanted])
 
 

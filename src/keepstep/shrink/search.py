@@ -22,7 +22,7 @@ from keepstep.errors import Unavailable
 from keepstep.shrink.chance import Chance
 from keepstep.shrink.collectives_alone import Issued, difference_alone, issued_in, program_of
 from keepstep.shrink.deciding import deciding
-from keepstep.shrink.going_on import going_on, looks_for_files, that_write
+from keepstep.shrink.going_on import going_on, looks_for_files, that_start, that_write
 from keepstep.shrink.job_command import JobCommand
 from keepstep.shrink.names import Names
 from keepstep.shrink.other_hosts import other_hosts
@@ -193,7 +193,7 @@ class Search:
         stack = [self.program.statement_at(*place) for place in failure.places]
         failing = [each for each in stack if each]
         self.names.unreached = going_on(self.program, self.names, self.executed, failing) | self._told_apart(failing)
-        self.writes = that_write(self.program)
+        self.writes, self.starts = that_write(self.program), that_start(self.program)
         if dict(failure.held).get(ABSENT) or looks_for_files(self.program, failing):
             self.names.unreached |= self.writes
         self.kept = self._kept(failure) | self.names.unreached
@@ -363,6 +363,8 @@ class Search:
                 break
         if self.last is not None and ABSENT in dict(self.last.held):
             reached |= self.writes
+        elif self.last is None:
+            reached |= self.starts
         return reached & among or self.writes & among
 
     def _fails(self, edits: Edits, made: Mapping[str, Rendered]) -> bool:
