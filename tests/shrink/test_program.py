@@ -341,6 +341,11 @@ def test_several_files_become_one() -> None:
     assert text == ("import torch\n\n\nclass Block:\n    pass\n\n\nclass Net(Block):\n    pass\n\n\nnet = Net()\n")
 
 
+def test_a_file_that_is_started_by_its_name_belongs_to_it() -> None:
+    texts = {"launch.py": "start(['python', 'train.py'])\n", "train.py": "import rows\n", "rows.py": "", "other.py": ""}
+    assert set(imported(texts, "launch.py")) == {"launch.py", "train.py", "rows.py"}
+
+
 def test_modules_of_a_package_become_one() -> None:
     files = {"jobs/train.py": "from .model import Net\n\nnet = Net()\n", "jobs/model.py": "class Net:\n    pass\n"}
     assert in_one(files, "jobs/train.py") == "class Net:\n    pass\n\n\nnet = Net()\n"

@@ -41,13 +41,17 @@ def in_one(texts: Mapping[str, str], script: str) -> str | None:
 
 
 def imported(texts: Mapping[str, str], script: str) -> dict[str, str]:
-    """The script, and the files that it imports; those that import something by a text count as if all were."""
+    """The script, and the files that it imports, or names to start them; all, if something is imported by a text."""
     found, waiting = {script: texts[script]}, [script]
     while waiting:
         name = waiting.pop()
         for node in ast.walk(ast.parse(texts[name])):
             if (isinstance(node, ast.Name) and node.id == "__import__") or getattr(node, "attr", "") == "import_module":
                 return dict(texts)
+            if isinstance(node, ast.Constant) and str(node.value).endswith(".py"):
+                named = [path for path in texts if os.path.basename(path) == os.path.basename(str(node.value))]
+                waiting += [path for path in named if path not in found]
+                found |= {path: texts[path] for path in named}
             asked = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 module = _absolute(node, name)
