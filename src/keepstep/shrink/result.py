@@ -190,7 +190,7 @@ def _prove(shrunk: Shrunk, result: Result, line: JobCommand, env: Mapping[str, s
         finally:
             trials.close()
         result.same = failed > 0
-        result.title = without_private(found.title if found is not None else shrunk.failure.title)
+        result.title = without_private(found.title if found is not None and result.same else shrunk.failure.title)
         often = f" in {failed} of {count(runs, 'run')}" if tries > 1 else ""
         result.proof = (
             "it failed in the same way" + often if result.same else f"it did not fail in the same way ({why})"
