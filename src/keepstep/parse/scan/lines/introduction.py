@@ -26,10 +26,9 @@ class Introduction(NamedTuple):
 
 
 _NOUNS = (b"rank", b"process", b"procid", b"worker", b"host", b"task")
-_MAY_SAY = re.compile(
-    rb"(?i)(?:rank|process|procid|worker|host|task)(?:[ _](?:index|id))?(?:\(\))?[\"']?[ =:#]{0,3}[\"']?\d"
-)
-"""Asked of every first line, before anything dearer."""
+_A_NUMBER = r"(?i)(?:rank|process|procid|worker|host|task)(?:[ _](?:index|id))?(?:\(\))?[\"']?[ =:#]{0,3}[\"']?\d"
+_MAY_SAY, _TEXT_MAY_SAY = re.compile(_A_NUMBER.encode()), lazy_pattern(_A_NUMBER, most=LONGEST)
+"""Asked of every first line, and of what its prefix leaves, before anything dearer."""
 _WHO = r"(?:rank|process|worker|host|task)"
 _VARIABLE = lazy_pattern(
     r"(?<![A-Z_])(?:GLOBAL_|WORLD_|PMI_|OMPI_COMM_WORLD_|SLURM_|JAX_)?(?:RANK|PROCID|PROCESS_ID|PROCESS_INDEX)"
@@ -93,5 +92,7 @@ def introduced_processes(head: bytes, prefixes: Prefixes) -> Iterator[tuple[int,
 
 
 def _ranks_in(line: str) -> set[int]:
+    if not _TEXT_MAY_SAY.search(line):
+        return set()
     patterns = (_VARIABLE,) if _OF_OTHERS.search(line) else (_VARIABLE, *_WORDS)
     return {int(match[1]) for each in patterns if (match := each.search(line)) is not None}
