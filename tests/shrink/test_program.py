@@ -119,6 +119,16 @@ def test_an_attribute_that_others_may_set_holds_nothing_back() -> None:
     assert closed is not None and closed.removed == {uid(unused)}
 
 
+def test_an_attribute_that_is_only_changed_was_there_before() -> None:
+    """`grad` comes from the framework, though the program divides it."""
+    text = "def average(params):\n    for p in params:\n        if p.grad is None:\n            continue\n"
+    program = Program({"train.py": text + "        send(p.grad)\n        p.grad /= 2\n    print(params)\n"})
+    condition, printed = program.statement_at("train.py", 3), program.statement_at("train.py", 7)
+    assert condition is not None and printed is not None
+    closed = Names(program).closed(Edits(removed=frozenset({uid(printed)})), set())
+    assert closed is not None and uid(condition) not in closed.removed
+
+
 def test_a_slice_holds_what_the_failing_line_needs(program: Program) -> None:
     kept = {node(program, "found += rows"), node(program, "print(total(")}
     wanted = Names(program).slice_of(kept, mutators=False)

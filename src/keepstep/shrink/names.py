@@ -73,7 +73,9 @@ class Names:
             if not any((uid(each)[0], n) in executed for n in range(each.body[0].lineno, (each.end_lineno or 0) + 1))
         }
         """Functions that never ran: `load(path) if path else 0` can do without their bodies."""
-        self._own = {name for names in self.binds.values() for name in names if name.startswith(".")}
+        first = [self.binds[uid(each)] for each in self._statements if not isinstance(each, ast.AugAssign)]
+        self._own = {name for names in first for name in names if name.startswith(".")}
+        """Attributes that the program itself sets: what `p.grad /= world` changes was there before."""
         self._plain = {uid(each) for each in self._statements if _is_plain(each)}
         self._options = {uid(each) for each in self._statements if _is_option(each)}
         self._sets = {uid(each): _set(each) for each in self._statements}
