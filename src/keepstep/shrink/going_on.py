@@ -7,7 +7,7 @@ import ast
 from collections.abc import Callable, Collection, Iterable
 
 from keepstep.shrink.names import CALLED_BY_OTHERS, FUNCTIONS, Names, gives_a_value
-from keepstep.shrink.program import SCOPES, Node, Place, Program, bodies, own_parts, uid
+from keepstep.shrink.program import SCOPES, Node, Place, Program, bodies, name_called, own_parts, uid
 
 WRITES = tuple(
     "save dump write write_text write_bytes writelines savez savetxt save_pretrained save_weights to_csv touch mkdir "
@@ -90,7 +90,7 @@ def _with_callers(program: Program, is_one: Callable[[ast.AST], bool]) -> set[No
     while True:
         before = len(found)
         for each in program.statements():
-            if any(is_one(part) or _name_called(part) in called for part in own_parts(each)):
+            if any(is_one(part) or name_called(part) in called for part in own_parts(each)):
                 around = [node for node in program.above(each) if isinstance(node, ast.stmt)]
                 inside = ast.walk(each) if isinstance(each, ast.With) else [each]
                 found |= {uid(node) for node in (*inside, *around) if isinstance(node, ast.stmt)}
@@ -103,28 +103,24 @@ def looks_for_files(program: Program, failing: Collection[ast.stmt]) -> bool:
     """Whether one of these lines, or a loop around it, asks if a file is there."""
     asking = [each for node in failing for each in (node, *program.above(node))]
     asking = [each for each in asking if each in failing or isinstance(each, ast.While)]
-    return any(_name_called(part) in LOOKS for each in asking for part in own_parts(each))  # type: ignore[arg-type]
+    return any(name_called(part) in LOOKS for each in asking for part in own_parts(each))  # type: ignore[arg-type]
 
 
 def reads(node: ast.stmt) -> bool:
-    return any(_name_called(part) in READS for part in own_parts(node))
-
-
-def _name_called(node: ast.AST) -> str:
-    return str(getattr(node.func, "attr", getattr(node.func, "id", ""))) if isinstance(node, ast.Call) else ""
+    return any(name_called(part) in READS for part in own_parts(node))
 
 
 def _writes(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     modes = [each for each in (*node.args[1:2], *(one.value for one in node.keywords if one.arg == "mode"))]
-    opens = _name_called(node) == "open" and any(set("wax+") & set(str(getattr(each, "value", ""))) for each in modes)
-    return opens or _name_called(node) in WRITES
+    opens = name_called(node) == "open" and any(set("wax+") & set(str(getattr(each, "value", ""))) for each in modes)
+    return opens or name_called(node) in WRITES
 
 
 def _starts(node: ast.AST) -> bool:
     owner = getattr(getattr(getattr(node, "func", None), "value", None), "id", "")
-    return _name_called(node) in STARTS or (owner == "subprocess" and isinstance(node, ast.Call))
+    return name_called(node) in STARTS or (owner == "subprocess" and isinstance(node, ast.Call))
 
 
 def _changed_by_call(node: ast.stmt) -> set[str]:

@@ -8,7 +8,7 @@ import builtins
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from keepstep.shrink.program import SCOPES, Edits, Node, Place, Program, bodies, own_parts, uid
+from keepstep.shrink.program import SCOPES, Edits, Node, Place, Program, bodies, name_called, own_parts, uid
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BUILT_IN = {*dir(builtins), "__file__", "__name__", "__doc__", "__package__", "__spec__", "__builtins__"}
@@ -156,9 +156,7 @@ class Names:
         for each in left:
             if isinstance(each, ast.If):
                 may_go = all(
-                    getattr(part.func, "attr", getattr(part.func, "id", "")) in ONLY_ASKS
-                    for part in ast.walk(each.test)
-                    if isinstance(part, ast.Call)
+                    name_called(part) in ONLY_ASKS for part in ast.walk(each.test) if isinstance(part, ast.Call)
                 )
             elif isinstance(each, FUNCTIONS) and uid(each) not in self._uncalled:
                 may_go = not (each.name[:2] == "__" or each.name in CALLED_BY_OTHERS)

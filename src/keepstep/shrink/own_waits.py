@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from keepstep.shrink.program import Edits, Node, literal, own_parts, uid
+from keepstep.shrink.program import Edits, Node, literal, name_called, own_parts, uid
 from keepstep.shrink.search import Search
 
 SECONDS = {"milliseconds": 0.001, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
@@ -39,7 +39,7 @@ def _waits(search: Search) -> Iterator[tuple[Node, float]]:
         for call in own_parts(each):
             if not isinstance(call, ast.Call):
                 continue
-            of_time = getattr(call.func, "attr", getattr(call.func, "id", "")) == "timedelta"
+            of_time = name_called(call) == "timedelta"
             for keyword in call.keywords:
                 place = uid(keyword.value)
                 now = search.program.node(done.get(place, place))

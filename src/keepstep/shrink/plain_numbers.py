@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from keepstep.shrink.names import FUNCTIONS
-from keepstep.shrink.program import Program
+from keepstep.shrink.program import Program, name_called
 
 GIVE_NUMBERS = ("int", "float", "len", "round", "abs", "sum", "randrange", "randint", "random", "hash", "ord", "item")
 COUNT = ("range", "enumerate")
@@ -54,7 +54,7 @@ class PlainNumbers:
             return self.is_one(node.operand)
         if isinstance(node, ast.BinOp):
             return self.is_one(node.left) and self.is_one(node.right)
-        return isinstance(node, ast.Call) and _name_of(node.func) in GIVE_NUMBERS
+        return name_called(node) in GIVE_NUMBERS
 
     def _bound_to_one(self, node: ast.AST, functions: dict[str, list[str]]) -> Iterator[str]:
         if isinstance(node, ast.Assign) and self.is_one(node.value):
@@ -62,7 +62,7 @@ class PlainNumbers:
         elif isinstance(node, ast.AnnAssign) and node.value is not None and self.is_one(node.value):
             yield _bound(node.target)
         elif isinstance(node, (ast.For, ast.comprehension)):
-            counts = isinstance(node.iter, ast.Call) and _name_of(node.iter.func) in COUNT
+            counts = name_called(node.iter) in COUNT
             target = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
             yield from [_bound(target)] if counts else []
         elif isinstance(node, ast.arguments):
@@ -71,20 +71,16 @@ class PlainNumbers:
             for each, default in (*with_default, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
                 if default is not None and self.is_one(default):
                     yield each.arg
-        elif isinstance(node, ast.Call) and _name_of(node.func) == "add_argument":
+        elif isinstance(node, ast.Call) and name_called(node) == "add_argument":
             said = {each.arg: each.value for each in node.keywords}
             if getattr(said.get("type"), "id", "") in KINDS:
                 options = [each.value for each in node.args if isinstance(each, ast.Constant)]
                 yield from (f".{each.lstrip('-').replace('-', '_')}" for each in options if isinstance(each, str))
         elif isinstance(node, ast.Call):
-            names = functions.get(_name_of(node.func), [])
+            names = functions.get(name_called(node), [])
             yield from (name for name, value in zip(names, node.args, strict=False) if self.is_one(value))
             yield from (each.arg for each in node.keywords if each.arg and self.is_one(each.value))
 
 
 def _bound(target: ast.AST) -> str:
     return f".{target.attr}" if isinstance(target, ast.Attribute) else str(getattr(target, "id", ""))
-
-
-def _name_of(node: ast.AST) -> str:
-    return str(getattr(node, "attr", getattr(node, "id", "")))

@@ -175,6 +175,11 @@ def bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
         yield each.body
 
 
+def name_called(node: ast.AST) -> str:
+    """`save` of `torch.save(model)`; nothing of what is no call by a name."""
+    return str(getattr(node.func, "attr", getattr(node.func, "id", ""))) if isinstance(node, ast.Call) else ""
+
+
 def own_parts(node: ast.stmt) -> Iterator[ast.AST]:
     """All nodes of a statement but those of the statements within it."""
     within = {id(each) for body in bodies(node) for each in body}

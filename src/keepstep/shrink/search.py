@@ -166,7 +166,8 @@ class Search:
             said = [line for log in seen.get("logs", {}).values() for line in log.splitlines() if line.strip()][-3:]
             runs = f"{count(len(self._first), 'run')}, {duration(spent)}"
             how = "does not fail here" if not seen.get("status") else "fails, but keepstep finds no cause"
-            raise Unavailable(f"the command {how} ({runs})", hint="; ".join(said) or None)
+            last = f"it printed last: {'; '.join(said)}" if said else None
+            raise Unavailable(f"the command {how} ({runs})", hint=last)
         about = [self.program.texts, asdict(self.launch), [each.pattern for each in self.keep]]
         self._of = hashlib.sha256(json.dumps(about).encode()).hexdigest()
         self.ran = len(self.executed)
